@@ -1,0 +1,1 @@
+"""Shared torch plumbing. Nothing here imports torch before it is used."""

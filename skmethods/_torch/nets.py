@@ -1,0 +1,96 @@
+"""Small networks, and what is asked of any ``torch.nn.Module``."""
+
+from contextlib import contextmanager
+
+ACTIVATIONS = ("relu", "tanh", "gelu", "silu", "logistic", "identity")
+
+
+def mlp(n_in, hidden_layer_sizes, n_out, activation="relu"):
+    """A multi-layer perceptron without activation after its last layer.
+
+    Parameters
+    ----------
+    n_in, n_out : int
+    hidden_layer_sizes : sequence of int
+        Empty gives a linear model.
+    activation : str, default="relu"
+        One of ``ACTIVATIONS``.
+
+    Returns
+    -------
+    torch.nn.Sequential
+    """
+    from torch import nn
+
+    make = {
+        "relu": nn.ReLU,
+        "tanh": nn.Tanh,
+        "gelu": nn.GELU,
+        "silu": nn.SiLU,
+        "logistic": nn.Sigmoid,
+        "identity": nn.Identity,
+    }[activation]
+    layers, width = [], n_in
+    for size in hidden_layer_sizes:
+        layers += [nn.Linear(width, int(size)), make()]
+        width = int(size)
+    return nn.Sequential(*layers, nn.Linear(width, n_out))
+
+
+def n_parameters(module):
+    """How many trainable numbers a module has."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+@contextmanager
+def frozen_batch_norm(module):
+    """Batch norm layers use batch statistics but do not record them.
+
+    The running mean, variance and ``num_batches_tracked`` are the same after the
+    block as before it, also when the block trains.
+    """
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    layers = [
+        m
+        for m in module.modules()
+        if isinstance(m, _BatchNorm) and m.training and m.track_running_stats
+    ]
+    try:
+        for layer in layers:
+            layer.track_running_stats = False
+        yield
+    finally:
+        for layer in layers:
+            layer.track_running_stats = True
+
+
+def predict_batches(module, X, *, batch_size=8192):
+    """Outputs of a module for the rows of a host array, as a host array.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        In evaluation mode, so that threads may share it.
+    X : ndarray of shape (n_samples, ...)
+        Goes to the module's device and dtype, `batch_size` rows at a time.
+
+    Returns
+    -------
+    ndarray of float64
+    """
+    import numpy as np
+    import torch
+
+    from .threads import thread_limit
+
+    like = next(module.parameters())
+    outputs = []
+    work = min(batch_size, len(X)) * n_parameters(module)
+    with torch.inference_mode(), thread_limit(work):
+        for start in range(0, len(X), batch_size):
+            rows = torch.tensor(
+                X[start : start + batch_size], dtype=like.dtype, device=like.device
+            )
+            outputs.append(module(rows).cpu().double().numpy())
+    return np.concatenate(outputs)

@@ -1,0 +1,267 @@
+"""The one file that touches scikit-learn's private-by-name helpers.
+
+Everything that a scikit-learn release may move is imported here and nowhere
+else; the rest of the package imports it from here.
+"""
+
+import functools
+import sys
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Hidden,
+    Interval,
+    Options,
+    StrOptions,
+    validate_params,
+)
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+__all__ = [
+    "FitProgress",
+    "HasMethods",
+    "Hidden",
+    "Interval",
+    "Options",
+    "StrOptions",
+    "as_host",
+    "check_groups",
+    "check_is_fitted",
+    "check_table",
+    "check_weights",
+    "fit_context",
+    "validate_params",
+]
+
+_NO_Y = "no_validation"
+
+
+def fit_context(*, prefer_skip_nested_validation=True):
+    """scikit-learn's ``_fit_context``, and a fit that raises changes nothing.
+
+    Decorates ``fit`` and ``partial_fit``: parameters are validated, callbacks torn
+    down, and when the method raises (also KeyboardInterrupt) the attributes of the
+    estimator are what they were before the call: unfitted, or the last good fit.
+
+    Parameters
+    ----------
+    prefer_skip_nested_validation : bool, default=True
+        False for estimators that are given other estimators.
+    """
+
+    def decorate(method):
+        fit = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+        inner = fit(method)
+
+        @functools.wraps(method)
+        def wrapper(estimator, *args, **kwargs):
+            before = vars(estimator).copy()
+            try:
+                return inner(estimator, *args, **kwargs)
+            except BaseException:
+                vars(estimator).clear()
+                vars(estimator).update(before)
+                raise
+
+        return wrapper
+
+    return decorate
+
+
+def as_host(a):
+    """Bring a torch tensor of any device to a numpy array; leave the rest alone.
+
+    bfloat16, which numpy does not know, becomes float32 (exact).
+    """
+    torch = sys.modules.get("torch")  # no tensor exists unless torch is loaded
+    if torch is None or not isinstance(a, torch.Tensor):
+        return a
+    if a.device.type == "meta":
+        raise ValueError(
+            "Got a tensor on the 'meta' device, which holds no data. Pass a tensor "
+            "with data, or a numpy array."
+        )
+    if a.layout is not torch.strided:
+        raise TypeError(
+            f"Got a sparse torch tensor ({a.layout}). Pass a dense tensor, or a "
+            "scipy.sparse matrix where the estimator accepts one."
+        )
+    a = a.detach().cpu()
+    return (a.float() if a.dtype is torch.bfloat16 else a).resolve_neg().numpy()
+
+
+def _refuse_silent_conversions(a, name):
+    """Refuse what ``check_array`` would turn into numbers without a word."""
+    if np.ma.isMaskedArray(a) and np.ma.is_masked(a):
+        raise ValueError(
+            f"{name} is a masked array with {int(np.ma.getmaskarray(a).sum())} masked "
+            "entries, whose hidden values would be used as data. Fill or impute them "
+            "first, e.g. with sklearn.impute.SimpleImputer."
+        )
+    if hasattr(a, "columns") and hasattr(a, "dtypes"):  # pandas or polars
+        dtypes = dict(zip(map(str, a.columns), a.dtypes, strict=True))
+    else:
+        dtypes = {name: getattr(a, "dtype", None)}
+    for column, dtype in dtypes.items():
+        kind = getattr(dtype, "kind", None)
+        text = str(dtype).lower()
+        if kind in ("M", "m") or text.startswith(("datetime", "timedelta", "duration")):
+            raise TypeError(
+                f"{column} has dtype {dtype}, which is a time, not a number. Convert "
+                "it first to a number in a unit of your choice, e.g. "
+                "(x - x.min()) / np.timedelta64(1, 's')."
+            )
+
+
+def check_table(estimator, X, y=_NO_Y, *, reset, dtype=(np.float64, np.float32), **kw):
+    """``validate_data`` for tables that may also be torch tensors.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and ``feature_names_in_`` when `reset`.
+    X : array-like, tensor or frame of shape (n_samples, n_features)
+    y : array-like, tensor, None or "no_validation"
+        None is an error for an estimator that requires a target.
+    reset : bool
+        True in ``fit``, False in every method that needs a fitted estimator.
+    dtype : dtype or sequence of dtypes
+        The first is what other dtypes become. The result is C-ordered and may share
+        memory with the caller: never write into it.
+    **kw
+        Passed to ``sklearn.utils.validation.validate_data``.
+
+    Returns
+    -------
+    X or (X, y)
+    """
+    X = as_host(X)
+    _refuse_silent_conversions(X, "X")
+    if not isinstance(y, str):
+        y = as_host(y)
+        _refuse_silent_conversions(y, "y")
+    dtype = list(dtype) if isinstance(dtype, tuple) else dtype
+    # With dispatch on, scikit-learn would hand numpy input to its array-API paths,
+    # which these estimators do not claim to support.
+    with config_context(array_api_dispatch=False):
+        return validate_data(estimator, X, y, reset=reset, dtype=dtype, order="C", **kw)
+
+
+def check_weights(sample_weight, X):
+    """Non-negative finite weights of shape (n_samples,), not all zero.
+
+    None gives ones. The dtype is that of `X`.
+    """
+    return _check_sample_weight(
+        as_host(sample_weight),
+        X,
+        dtype=X.dtype,
+        ensure_non_negative=True,
+        allow_all_zero_weights=False,
+    )
+
+
+def check_groups(groups, n_samples, *, name="groups", estimator=None):
+    """One label per row, as integer codes.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_samples,)
+        Integers or strings; missing values are refused.
+    n_samples : int
+    name : str, default="groups"
+        The keyword of ``fit``, for messages.
+    estimator : estimator, default=None
+        When given, None for `groups` is an error that shows how to pass them.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_groups,)
+    codes : ndarray of int of shape (n_samples,)
+        ``labels[codes]`` gives `groups` back.
+    """
+    if groups is None:
+        cls = type(estimator).__name__
+        raise ValueError(
+            f"{cls}.fit needs {name}=, one label per row of X, and got None. Inside a "
+            "Pipeline or GridSearchCV ask for it by metadata routing:\n"
+            "    sklearn.set_config(enable_metadata_routing=True)\n"
+            f"    {cls}(...).set_fit_request({name}=True)"
+        )
+    groups = np.asarray(as_host(groups))
+    if groups.shape != (n_samples,):
+        raise ValueError(
+            f"{name} must have shape ({n_samples},), one label per row of X; got "
+            f"shape {groups.shape}."
+        )
+    if groups.dtype.kind == "f":
+        missing = np.isnan(groups)
+    elif groups.dtype.kind == "O":
+        missing = np.array([g is None or g != g for g in groups], dtype=bool)
+    else:
+        missing = np.zeros(n_samples, dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"{name} has {int(missing.sum())} missing values, the first in row "
+            f"{int(missing.argmax())}. Give every row a label or drop those rows."
+        )
+    if groups.dtype.kind == "O" and len({type(g) for g in groups}) > 1:
+        types = sorted({type(g).__name__ for g in groups})
+        raise TypeError(
+            f"{name} mixes labels of types {', '.join(types)}, which cannot be "
+            "ordered. Use one type, e.g. all strings."
+        )
+    return np.unique(groups, return_inverse=True)
+
+
+class FitProgress:
+    """Report the iterations of one ``fit`` to scikit-learn's callbacks.
+
+    The estimator must mix in ``sklearn.callback.CallbackSupportMixin`` and its
+    ``fit`` carry ``@fit_context``, which tears the callbacks down.
+
+    Parameters
+    ----------
+    estimator : estimator
+    max_iter : int
+        The number of iterations that a progress bar announces.
+    X, y : arrays
+        What the callbacks see as the training data.
+    attributes : callable
+        Returns the dict of fitted attributes that make a copy of the estimator able
+        to predict as of now. Called only if a callback asks for it.
+    task : str, default="iteration"
+        What the progress bar calls one iteration.
+    """
+
+    def __init__(self, estimator, max_iter, X, y, attributes, task="iteration"):
+        self._data = {"estimator": estimator, "X": X, "y": y}
+        self._attributes = attributes
+        self._task = task
+        self._root = estimator._init_callback_context(max_subtasks=max_iter)
+        self._root.call_on_fit_task_begin(**self._data)
+        self._sub = None
+
+    def begin(self):
+        """An iteration starts."""
+        self._sub = self._root.subcontext(task_name=self._task)
+        self._sub.call_on_fit_task_begin(**self._data)
+
+    def end(self):
+        """An iteration ended; True if a callback asks to stop."""
+        return self._sub.call_on_fit_task_end(
+            **self._data, reconstruction_attributes=self._attributes
+        )
+
+    def close(self):
+        """The whole fit ended."""
+        self._root.call_on_fit_task_end(
+            **self._data, reconstruction_attributes=self._attributes
+        )

@@ -1,0 +1,5 @@
+"""Anomaly detection."""
+
+from ._dvm import DVMAnomalyDetector
+
+__all__ = ["DVMAnomalyDetector"]
