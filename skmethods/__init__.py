@@ -18,6 +18,9 @@ _PUBLIC = {
     "ScoreDistributionDisplay": "plotting",
     "SigmaSchedule": "optim",
     "fetch_adbench": "datasets",
+    "list_adbench": "datasets",
+    "make_anomalies": "datasets",
+    "make_noisy_labels": "datasets",
     "sharpness": "optim",
     "top_hessian_eigenvalue": "optim",
 }

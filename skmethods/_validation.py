@@ -204,7 +204,11 @@ def check_groups(groups, n_samples, *, name="groups", estimator=None):
     if groups.dtype.kind == "f":
         missing = np.isnan(groups)
     elif groups.dtype.kind == "O":
-        missing = np.array([g is None or g != g for g in groups], dtype=bool)
+        # pandas.NA compares to neither True nor False, so it is known by its type.
+        missing = np.array(
+            [g is None or type(g).__name__ == "NAType" or g != g for g in groups],
+            dtype=bool,
+        )
     else:
         missing = np.zeros(n_samples, dtype=bool)
     if missing.any():

@@ -1,0 +1,7 @@
+"""Data sets: fetchers of public benchmarks and generators with a known truth."""
+
+from ._adbench import fetch_adbench, list_adbench
+from ._anomalies import make_anomalies
+from ._noise import make_noisy_labels
+
+__all__ = ["fetch_adbench", "list_adbench", "make_anomalies", "make_noisy_labels"]
