@@ -1,0 +1,165 @@
+"""The mathematics of DVM-AD: scatters, the bounded pencil, the skeleton."""
+
+import numpy as np
+from scipy import linalg
+
+
+def column_scaling(X, kind):
+    """How to centre and scale columns, safe for any finite float64.
+
+    Parameters
+    ----------
+    X : ndarray of float64 of shape (n, d)
+    kind : {"standard", "none"}
+        Divide each column by its standard deviation, or all columns by one number
+        (which no score depends on).
+
+    Returns
+    -------
+    unit : ndarray of shape (d,)
+        Powers of two, so that ``X / unit`` is exact and of moderate size.
+    mean, scale : ndarray of shape (d,)
+        Of ``X / unit``.
+    slack : ndarray of shape (d,)
+        Deviations from the mean (of ``X / unit``) up to this are rounding of a
+        constant column and count as none; 0 for other columns.
+    """
+    largest = np.abs(X).max(0)
+    unit = np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1] - 1)
+    if kind == "none":
+        unit[:] = unit.max()
+    U = X / unit
+    constant = U.min(0) == U.max(0)
+    mean = np.where(constant, U[0], U.mean(0))
+    deviation = U - mean
+    spread = np.sqrt(np.einsum("ij,ij->j", deviation, deviation) / len(U))
+    constant |= spread <= 10 * np.finfo(float).eps * np.abs(mean)
+    slack = np.where(constant, np.abs(deviation).max(0), 0.0)
+    slack = np.maximum(slack, constant * 10 * np.finfo(float).eps * np.abs(mean))
+    if kind == "none":
+        total = np.sqrt(np.mean(spread**2))
+        scale = np.full(len(mean), total if total > 0 else 1.0)
+    else:
+        with np.errstate(over="ignore"):
+            one = np.minimum(1 / unit, np.finfo(float).max)  # 1 in the caller's unit
+        scale = np.where(constant, one, spread)
+    return unit, mean, scale, slack
+
+
+def apply_scaling(X, scaling):
+    """``(X - mean) / scale``, saturating at 1e300."""
+    unit, mean, scale, slack = scaling
+    with np.errstate(over="ignore", under="ignore"):
+        Z = X / unit
+        Z -= mean
+        if slack.any():
+            Z[np.abs(Z) <= slack] = 0.0
+        Z /= scale
+    return np.clip(Z, -1e300, 1e300, out=Z)
+
+
+def local_scatter(Z, neighbours):
+    """Half the mean outer product of the differences to the nearest rows."""
+    n, d = Z.shape
+    S = np.zeros((d, d))
+    for column in neighbours.T:
+        E = Z - Z[column]
+        S += E.T @ E
+    return S / (2 * neighbours.size)
+
+
+def reference_scatter(Z, reference):
+    """Mean outer product of the rows plus that of one reference point, 1/(n+1)."""
+    n = len(Z)
+    return Z.T @ Z / n + np.outer(reference, reference) / (n + 1)
+
+
+def bounded_pencil(within, total):
+    """Solve ``within w = rho (within + total) w``; the spectrum lies in [0, 1].
+
+    Parameters
+    ----------
+    within : ndarray of shape (d, d)
+        Symmetric positive definite.
+    total : ndarray of shape (d, d)
+        Symmetric positive semidefinite.
+
+    Returns
+    -------
+    rho : ndarray of shape (d,)
+        Ascending: from directions along which neighbours agree and the whole spreads
+        (structure-preserving) to those that hold local noise only (compressive).
+    P : ndarray of shape (d, d)
+        Columns scaled so that ``P.T @ within @ P`` is the identity. Distances in
+        ``Z @ P`` are those of the metric ``inv(within)``, whatever `total` is.
+    """
+    rho, theta = linalg.eigh(within, within + total)
+    rho = np.clip(rho, np.finfo(float).tiny, 1.0)
+    P = theta / np.sqrt(rho)
+    # Signs are arbitrary: make the largest entry of a direction positive.
+    P *= np.sign(P[np.abs(P).argmax(0), np.arange(P.shape[1])])
+    return rho, P
+
+
+def reference_ratio(Z, reference):
+    """The one eigenvalue below 1 of within against total scatter, for one reference.
+
+    With S_T = S_W + c v v', v = reference - mean and c = n / (n + 1), the spectrum of
+    pinv(S_T) S_W on the range of S_T is 1 except for ``1 - c v' pinv(S_T) v``.
+    """
+    n = len(Z)
+    mean = Z.mean(0)
+    v = reference - mean
+    c = n / (n + 1)
+    centred = Z - mean
+    total = centred.T @ centred + c * np.outer(v, v)
+    return float(np.clip(1 - c * v @ linalg.pinvh(total) @ v, 0.0, 1.0))
+
+
+def skeleton_distances(Di, Dj, L, penalty):
+    """Squared distance to the nearest penalised point of an edge (i, j).
+
+    The minimum over t in [0, 1] of ``(1-t) Di + t Dj - penalty t (1-t) L``, where
+    Di, Dj are the squared distances to its ends and L > 0 its squared length. With
+    penalty 1 it is the distance to the segment; with less, inner points are farther
+    the longer the edge.
+    """
+    weight = penalty * L
+    t = np.clip((Di - Dj + weight) / (2 * weight), 0.0, 1.0)
+    return np.maximum((1 - t) * Di + t * Dj - weight * (t * (1 - t)), 0.0)
+
+
+class Graph:
+    """Edges from each row to its nearest rows.
+
+    Parameters
+    ----------
+    neighbours : ndarray of int of shape (n, K)
+    squared : ndarray of float64 of shape (n, K)
+        Squared lengths. Edges of length 0 are never used.
+    """
+
+    def __init__(self, neighbours, squared):
+        self.neighbours = neighbours
+        self.squared = squared
+
+    @property
+    def edges(self):
+        """Undirected, unique, longer than 0: (i, j, squared length), i < j."""
+        n, K = self.neighbours.shape
+        i = np.repeat(np.arange(n), K)
+        j, L = self.neighbours.ravel(), self.squared.ravel()
+        keep = L > 0
+        i, j, L = i[keep], j[keep], L[keep]
+        key = np.minimum(i, j) * n + np.maximum(i, j)
+        _, first = np.unique(key, return_index=True)
+        i, j = i[first], j[first]
+        return np.minimum(i, j), np.maximum(i, j), L[first]
+
+    def on(self, name, like):
+        """`neighbours` or `squared` as a tensor on the device of `like`."""
+        import torch
+
+        a = getattr(self, name)
+        dtype = torch.int64 if a.dtype.kind == "i" else like.dtype
+        return torch.as_tensor(a, dtype=dtype, device=like.device)
