@@ -1,0 +1,168 @@
+"""What the contract suite must know about each public estimator.
+
+Every estimator that ``skmethods`` exports has an entry in ``ENTRIES``; one without
+fails ``test_common.py``. To add one, copy an entry and fill in:
+
+- ``instances``: cheap ones (a few iterations, tiny nets); all checks run on each.
+- ``make_data()``: X (about 40 rows, 4 columns) and y, None if ``fit`` takes none.
+- ``expected_failed_checks``: scikit-learn check -> reason. At most one.
+- ``parameters``: for each parameter of ``__init__`` a ``Matters`` (two values and what
+  must differ between them) or an ``Elsewhere`` (the test that shows its effect).
+- ``fitted_bytes(estimator, X)``: how much ``predict`` has to remember.
+- ``grid``: one real parameter and values for a ``GridSearchCV``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+import skmethods
+from tests._observe import error, outputs, printed, workers
+from tests._reference import ReferenceClassifier, ReferenceDetector
+
+
+@dataclass
+class Matters:
+    """A parameter whose two values must make a visible difference.
+
+    Attributes
+    ----------
+    a, b : object
+        Two values. The first instance of the entry gets them in turn.
+    differs : callable
+        ``differs(estimator, X, y)`` fits and returns what is compared: see
+        ``_observe.py``. It must come out the same when repeated with `a`.
+    given : dict
+        Other parameters, where this one matters.
+    """
+
+    a: object
+    b: object
+    differs: Callable = outputs
+    given: dict = field(default_factory=dict)
+
+
+@dataclass
+class Elsewhere:
+    """A parameter whose effect another test shows.
+
+    Attributes
+    ----------
+    test : str
+        ``path/from/root.py::function``; must exist.
+    reason : str
+        Why no pair of values can show it here.
+    """
+
+    test: str
+    reason: str
+
+
+@dataclass
+class Entry:
+    """One public estimator in the contract suite; see the module's docstring."""
+
+    instances: list
+    make_data: Callable
+    parameters: dict
+    fitted_bytes: Callable
+    grid: dict
+    expected_failed_checks: dict = field(default_factory=dict)
+    #: fault number -> (expectation, reason); see ``_faults.py``
+    faults: dict = field(default_factory=dict)
+    #: parameters under which a huge ``max_iter`` still ends soon
+    stops_early: dict = field(default_factory=dict)
+    #: optional package -> parameters that need it
+    optional: dict = field(default_factory=dict)
+
+    @property
+    def cls(self):
+        return type(self.instances[0])
+
+
+def two_blobs(n=40, d=4, n_classes=2, seed=0):
+    """Rows of overlapping Gaussian classes, in columns of unequal scale."""
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % n_classes
+    X = rng.standard_normal((n, d)) + 2.0 * y[:, None]
+    return X * np.linspace(1, 3, d), y
+
+
+def cloud(n=60, d=4, seed=0):
+    """Rows of one Gaussian, without a target."""
+    return two_blobs(n, d, n_classes=1, seed=seed)[0], None
+
+
+def line(n=40, d=4, seed=0):
+    """Rows and a noisy linear target."""
+    X, _ = two_blobs(n, d, seed=seed)
+    rng = np.random.RandomState(seed + 1)
+    return X, X @ np.linspace(1, -1, d) + 0.1 * rng.standard_normal(n)
+
+
+def public_names():
+    """``(name, object)`` of the public table; an exception where the import fails."""
+    for name in skmethods.__all__:
+        try:
+            yield name, getattr(skmethods, name)
+        except Exception as exc:  # one broken module must not hide the others
+            yield name, exc
+
+
+def public_estimators():
+    """``{name: class}`` of every estimator that skmethods exports."""
+    return {
+        name: obj
+        for name, obj in public_names()
+        if isinstance(obj, type) and issubclass(obj, BaseEstimator)
+    }
+
+
+ENTRIES = {}
+
+#: The examples that the suite is tried on; not public.
+REFERENCES = {
+    "ReferenceClassifier": Entry(
+        instances=[ReferenceClassifier(max_iter=20, random_state=0)],
+        make_data=two_blobs,
+        parameters={
+            "C": Matters(1.0, 0.01),
+            "max_iter": Matters(2, 5),
+            "tol": Matters(0.0, 1e3),
+            "device": Matters("cpu", "no-such-device", error),
+            "random_state": Matters(0, 1, given={"max_iter": 2}),
+            "verbose": Matters(False, True, printed),
+        },
+        fitted_bytes=lambda est, X: est.coef_.nbytes + est.intercept_.nbytes,
+        grid={"C": [0.01, 1.0]},
+        stops_early={"tol": 1e-6},
+    ),
+    "ReferenceDetector": Entry(
+        instances=[ReferenceDetector()],
+        make_data=cloud,
+        parameters={
+            "contamination": Matters(0.1, 0.3),
+            "n_jobs": Matters(1, 2, workers),
+        },
+        fitted_bytes=lambda est, X: 8 * (2 * X.shape[1] + len(X)),
+        grid={"contamination": [0.05, 0.2]},
+    ),
+}
+
+
+def all_entries():
+    """The public entries whose class can be imported, then the references."""
+    return ENTRIES | REFERENCES
+
+
+def cases():
+    """``(entry, instance)`` for each instance, with a readable id."""
+    import pytest
+
+    return [
+        pytest.param(entry, instance, id=f"{name}-{i}" if i else name)
+        for name, entry in all_entries().items()
+        for i, instance in enumerate(entry.instances)
+    ]
