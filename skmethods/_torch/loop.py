@@ -30,7 +30,7 @@ def batch_bounds(n, batch_size):
     Batch norm cannot train on one row, and no row may be dropped.
     """
     edges = [*range(0, n, batch_size), n]
-    if len(edges) > 2 and edges[-1] - edges[-2] == 1:
+    if batch_size > 1 and len(edges) > 2 and edges[-1] - edges[-2] == 1:
         del edges[-2]
     return list(zip(edges[:-1], edges[1:], strict=True))
 
@@ -48,6 +48,11 @@ class _Snapshot:
 
     def restore(self):
         self.module.load_state_dict(self.saved)
+
+
+def _finite(module):
+    flags = [p.detach().isfinite().all() for p in module.parameters()]
+    return all(bool(flag) for flag in flags)
 
 
 def fit_net(
@@ -103,13 +108,13 @@ def fit_net(
     Raises
     ------
     ValueError
-        When the loss or a weight is not finite in the first epoch. Later the last
-        finite state is restored, with a ``ConvergenceWarning``.
+        When the loss or a weight is not finite in the first epoch; the module is as it
+        came. Later the last finite state is restored, with a ``ConvergenceWarning``,
+        and the optimizer's moments, which are not finite either, are dropped.
     """
     import torch
 
-    n = len(tensors[0])
-    device = tensors[0].device
+    n, device = len(tensors[0]), tensors[0].device
     bounds = batch_bounds(n, batch_size)
     record = FitRecord()
     good = _Snapshot(module)
@@ -140,10 +145,11 @@ def fit_net(
 
             value = float(total)  # the one synchronisation of an epoch
             if not np.isfinite(value) or not _finite(module):
+                good.restore()
+                optimizer.state.clear()
                 text = DIVERGED.format(value=value, epoch=epoch + 1, max_iter=max_iter)
                 if epoch == 0:
                     raise ValueError(text)
-                good.restore()
                 text += f" The weights are those after epoch {epoch}."
                 warnings.warn(text, ConvergenceWarning, stacklevel=3)
                 break
@@ -168,10 +174,7 @@ def fit_net(
             if stop_asked or (patience is not None and waited >= patience):
                 break
         module.eval()
+        optimizer.zero_grad()  # gradients are as large as the weights
         if validate and record.n_iter:
             best_state.restore()
     return record
-
-
-def _finite(module):
-    return all(bool(p.isfinite().all()) for p in module.parameters())

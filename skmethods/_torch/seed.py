@@ -40,10 +40,22 @@ class Seeds:
         from sklearn.utils import check_random_state
 
         self.numpy = check_random_state(random_state)
-        self.torch = torch.Generator().manual_seed(self._draw())
+        self._start = self._draw()
+        self.torch = torch.Generator().manual_seed(self._start)
+        self._inside = ()
 
     def _draw(self):
         return int(self.numpy.randint(2**31 - 1))
+
+    def reseed(self, step):
+        """Put the torch streams where they depend on ``random_state`` and `step` only.
+
+        Called at the start of every epoch, it makes a run that was stopped, pickled
+        and resumed draw what an uninterrupted one draws. Torch's global generators
+        are among the streams inside ``global_torch``.
+        """
+        for generator in (self.torch, *self._inside):
+            generator.manual_seed(self._start + step)
 
     @contextmanager
     def global_torch(self, device=None):
@@ -59,7 +71,9 @@ class Seeds:
             try:
                 for generator in generators:
                     generator.manual_seed(seed)
+                self._inside = generators
                 yield
             finally:
+                self._inside = ()
                 for generator, state in zip(generators, saved, strict=True):
                     generator.set_state(state)

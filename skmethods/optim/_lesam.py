@@ -1,0 +1,506 @@
+"""LE-SAM: sharpness-aware minimisation whose perturbation has a fixed loss budget.
+
+This module subclasses ``torch.optim.Optimizer`` and therefore imports torch; it is
+loaded when ``LESAM`` is first used.
+"""
+
+import math
+import sys
+from contextlib import ExitStack
+
+import torch
+
+from .._torch.nets import frozen_batch_norm
+
+_NO_CLOSURE = (
+    "LESAM.step needs a closure, since it evaluates the loss twice. Write\n"
+    "    def closure():\n"
+    "        optimizer.zero_grad()\n"
+    "        loss = criterion(model(x), y)\n"
+    "        loss.backward()\n"
+    "        return loss\n"
+    "    loss = optimizer.step(closure)\n"
+    "or call ascent_step() after the first backward and descent_step() after the second."
+)
+
+
+class LESAM(torch.optim.Optimizer):
+    """Loss-equated sharpness-aware minimisation around any base optimiser.
+
+    Each step perturbs the weights along the gradient so far that the loss, to first
+    order, rises by `sigma`; takes the gradient there; returns to the weights; and lets
+    the base optimiser step with that gradient. SAM fixes the length of the
+    perturbation instead, which raises the loss by very different amounts.
+
+    Parameters
+    ----------
+    params : iterable of Parameter, of (name, Parameter) or of dict
+        As for every torch optimiser. None when `base_optimizer` is an instance.
+    base_optimizer : type, callable or Optimizer instance, default=torch.optim.SGD
+        What steps with the perturbed gradient. A class or callable is called with
+        `params` and `base_kwargs`.
+    sigma : float or None, default=0.1
+        The budget: the first-order rise of the loss, in units of the loss (nats for a
+        mean cross-entropy). 0 is the base optimiser alone, at its cost. None (or
+        infinity) leaves `rho_max` as the length, which is SAM.
+    rho_max : float or None, default=0.3
+        The longest perturbation. Without it (None) the perturbation grows without
+        bound as the gradient vanishes, and a smooth problem can be thrown far away
+        from its minimum. Keep it below the largest radius at which SAM itself works.
+    adaptive : bool, default=False
+        Measure the perturbation relative to the size of each weight. May differ from
+        group to group of `params`.
+    norm_eps : float, default=1e-12
+        Added to the norm of the gradient where it divides.
+    center_subtract : float, default=0.0
+        This share of the gradient at the weights is subtracted from the perturbed one.
+        Not 0, it costs one more copy of the gradients.
+    max_grad_norm : float or None, default=None
+        Clip the perturbed gradient to this norm. Clipping in the closure instead would
+        lengthen the perturbation, since it would clip the gradient that sets it.
+    module : torch.nn.Module or None, default=None
+        Its batch norm layers do not record statistics in the second pass, so that
+        these are of the weights themselves and counted once a step.
+    same_rng : bool, default=False
+        Both passes draw the same random numbers, e.g. dropout masks. Only in
+        ``step(closure)``.
+    **base_kwargs
+        Passed to `base_optimizer`, e.g. ``lr`` and ``momentum``.
+
+    Attributes
+    ----------
+    base_optimizer : Optimizer
+        Shares ``state`` and ``param_groups`` with this one.
+    last_rho_ : float
+        Length of the last perturbation.
+    last_grad_norm_ : float
+        Norm of the gradient that set it, over all parameters; NaN with ``sigma=0``.
+
+    Raises
+    ------
+    ValueError
+        For a base optimiser that evaluates the loss by itself (LBFGS) and for sharded
+        parameters (DTensor).
+
+    See Also
+    --------
+    SigmaSchedule : Lowers the budget at the end of the training.
+    LESAMClassifier, LESAMRegressor : scikit-learn estimators that train with it.
+
+    Notes
+    -----
+    From the paper: the length ``min(sigma / norm, rho_max)``, the switched-off
+    `center_subtract`, and the two passes. Our design: `rho_max` on by default; the
+    adaptive form, whose first-order rise is exactly `sigma` (the published code's is
+    not); exact restoration; everything about checkpoints, batch norm, clipping and
+    mixed precision.
+
+    One norm is taken over the parameters of all groups. ``rho_max``, ``norm_eps`` and
+    ``sigma`` are stored in the groups, where checkpoints find them, and must be equal
+    in all. Where the gradient is zero or not finite the step is the base optimiser's.
+
+    Memory: one copy of the parameters, between the two passes only. Nothing waits for
+    the GPU. ``lr_scheduler`` objects attach to this optimiser.
+
+    References
+    ----------
+    .. [1] J. Wang, Q. Liu, Z. Xie and Z. Gao, "Fix the Loss, Not the Radius:
+       Rethinking the Adversarial Perturbation of Sharpness-Aware Minimization",
+       ICML 2026, arXiv:2605.10183.
+    .. [2] P. Foret, A. Kleiner, H. Mobahi and B. Neyshabur, "Sharpness-Aware
+       Minimization for Efficiently Improving Generalization", ICLR 2021,
+       arXiv:2010.01412.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skmethods import LESAM
+    >>> model = torch.nn.Linear(2, 1)
+    >>> optimizer = LESAM(model.parameters(), torch.optim.SGD, sigma=0.05, lr=0.1)
+    >>> x, y = torch.eye(2), torch.tensor([[3.0], [-1.0]])
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = torch.nn.functional.mse_loss(model(x), y)
+    ...     loss.backward()
+    ...     return loss
+    >>> for _ in range(100):
+    ...     loss = optimizer.step(closure)
+    >>> bool(loss < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        params,
+        base_optimizer=torch.optim.SGD,
+        *,
+        sigma=0.1,
+        rho_max=0.3,
+        adaptive=False,
+        norm_eps=1e-12,
+        center_subtract=0.0,
+        max_grad_norm=None,
+        module=None,
+        same_rng=False,
+        **base_kwargs,
+    ):
+        own = {
+            "sigma": _length(sigma, "sigma"),
+            "rho_max": _length(rho_max, "rho_max"),
+            "norm_eps": norm_eps,
+            "adaptive": bool(adaptive),
+        }
+        if math.isinf(own["sigma"]) and math.isinf(own["rho_max"]):
+            raise ValueError(
+                "sigma and rho_max cannot both be unlimited; give at least one."
+            )
+        if not 0 <= norm_eps < math.inf:
+            raise ValueError(f"norm_eps must not be negative; got {norm_eps!r}.")
+        if max_grad_norm is not None and not max_grad_norm > 0:
+            raise ValueError(
+                f"max_grad_norm must be positive or None; got {max_grad_norm!r}."
+            )
+        base = _make_base(params, base_optimizer, base_kwargs)
+        clash = sorted(own.keys() & base.defaults.keys())
+        if clash:
+            raise ValueError(
+                f"{type(base).__name__} has options of its own named "
+                f"{', '.join(clash)}, which LESAM uses too. Wrap another optimiser."
+            )
+        for group in base.param_groups:
+            _check_parameters(group["params"])
+            for key, value in own.items():
+                group.setdefault(key, value)
+        self._reset()
+        self.base_optimizer = base
+        self.center_subtract = float(center_subtract)
+        self.max_grad_norm = max_grad_norm
+        self.module = module
+        self.same_rng = bool(same_rng)
+        super().__init__(base.param_groups, {**base.defaults, **own})
+        self._link()
+
+    def _reset(self):
+        self._perturbed = None  # [(parameters, copies of them, gradients or None)]
+        self._frozen = ExitStack()
+        self._rho = self._norm = None
+
+    def _link(self):
+        """One state and one list of groups for both optimisers."""
+        for group in self.base_optimizer.param_groups:
+            for key in ("sigma", "rho_max", "norm_eps", "adaptive"):
+                group.setdefault(key, self.defaults[key])
+        self.state = self.base_optimizer.state
+        self.param_groups = self.base_optimizer.param_groups
+
+    # -- settings ----------------------------------------------------------------------
+
+    def _shared(self, key):
+        value = self.param_groups[0][key]
+        if any(group[key] != value for group in self.param_groups[1:]):
+            raise ValueError(
+                f"{key} differs between the parameter groups. LE-SAM takes one norm over "
+                f"all parameters, so {key} must be the same in every group."
+            )
+        return math.inf if value is None else value
+
+    @property
+    def sigma(self):
+        """The present budget."""
+        return self._shared("sigma")
+
+    def set_sigma(self, sigma):
+        """Change the budget, e.g. to what a `SigmaSchedule` says for this epoch.
+
+        Parameters
+        ----------
+        sigma : float or None
+        """
+        sigma = _length(sigma, "sigma")
+        if math.isinf(sigma) and math.isinf(self._shared("rho_max")):
+            raise ValueError(
+                "sigma and rho_max cannot both be unlimited; give at least one."
+            )
+        for group in self.param_groups:
+            group["sigma"] = sigma
+
+    @property
+    def last_rho_(self):
+        return math.nan if self._rho is None else float(self._rho)
+
+    @property
+    def last_grad_norm_(self):
+        return math.nan if self._norm is None else float(self._norm)
+
+    # -- the two passes ----------------------------------------------------------------
+
+    def step(self, closure=None, *, grad_scaler=None):
+        """One step: two evaluations of the closure, on the same batch.
+
+        Parameters
+        ----------
+        closure : callable
+            Clears the gradients, computes the loss, calls ``backward``, returns the
+            loss. To accumulate gradients, loop over the micro-batches inside it.
+        grad_scaler : torch.amp.GradScaler, default=None
+            For float16: the closure calls ``scaler.scale(loss).backward()``, and the
+            caller ``scaler.update()`` afterwards. bfloat16 needs none.
+
+        Returns
+        -------
+        Tensor
+            The loss at the weights, from the first evaluation.
+        """
+        if closure is None:
+            raise ValueError(_NO_CLOSURE)
+        closure = torch.enable_grad()(closure)
+        if self._shared("sigma") == 0 or self._shared("rho_max") == 0:
+            loss = closure()  # nothing to perturb: the base optimiser at its own cost
+            self._rho, self._norm = torch.zeros(()), None
+            if self.center_subtract:
+                grads = [p.grad for g in self.param_groups for p in g["params"]]
+                _scale_([g for g in grads if g is not None], 1 - self.center_subtract)
+            self._descend(grad_scaler)
+            return loss
+        rng = _rng_states(self.param_groups) if self.same_rng else None
+        loss = closure()
+        self.ascent_step(grad_scale=grad_scaler.get_scale() if grad_scaler else None)
+        try:
+            if rng:
+                _set_rng_states(rng)
+            closure()
+        except BaseException:
+            self._restore()
+            raise
+        self.descent_step(grad_scaler=grad_scaler)
+        return loss
+
+    @torch.no_grad()
+    def ascent_step(self, grad_scale=None):
+        """Perturb the weights along their gradients, which are used up.
+
+        Parameters
+        ----------
+        grad_scale : float or Tensor, default=None
+            What the loss was multiplied by before ``backward`` (float16 training).
+        """
+        if self._perturbed is not None:
+            raise RuntimeError(
+                "ascent_step was called twice; call descent_step in between."
+            )
+        sigma, rho_max = self._shared("sigma"), self._shared("rho_max")
+        eps = self._shared("norm_eps")
+        work, norms, centers = [], [], []
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            if not params:
+                continue
+            grads = [p.grad for p in params]
+            if any(g.layout is not torch.strided for g in grads):
+                raise RuntimeError(
+                    "LESAM got a sparse gradient, of which it cannot take a "
+                    "perturbation. Use Embedding(..., sparse=False)."
+                )
+            if self.center_subtract:
+                centers.append([g.clone() for g in grads])
+            # From here the gradients' own memory becomes the perturbation.
+            if group["adaptive"]:
+                torch._foreach_mul_(grads, params)
+            norms += _norms(grads)
+            if group["adaptive"]:
+                torch._foreach_mul_(grads, params)
+            work.append((params, grads, -1.0 if group.get("maximize") else 1.0))
+        if not work:
+            raise RuntimeError(
+                "No parameter has a gradient. Call loss.backward() before ascent_step()."
+            )
+        norm = torch.linalg.vector_norm(
+            torch.stack([n.to(norms[0].device) for n in norms])
+        )
+        if grad_scale is not None:
+            norm = norm / grad_scale
+        usable = norm.isfinite() & (norm > 0)
+        rho = torch.where(usable, (sigma / (norm + eps)).clamp(max=rho_max), 0.0)
+        factor = rho / (norm + eps)
+        if grad_scale is not None:
+            factor = factor / grad_scale
+        self._rho, self._norm = rho, norm
+        saved = []
+        for params, grads, sign in work:
+            copies = [torch.empty_like(p) for p in params]
+            torch._foreach_copy_(copies, params)
+            _scale_(grads, factor * sign)
+            torch._foreach_add_(params, grads)
+            # 0 * inf is not 0. On the CPU looking is free; elsewhere it would wait.
+            if usable.device.type != "cpu" or not usable:
+                for p, copy in zip(params, copies, strict=True):
+                    torch.where(usable.to(p.device), p, copy, out=p)
+            for p in params:
+                p.grad = None
+            saved.append((params, copies, centers.pop(0) if centers else None))
+        self._perturbed = saved
+        if self.module is not None:
+            self._frozen.enter_context(frozen_batch_norm(self.module))
+
+    def _restore(self):
+        """Put the weights back, bit by bit, and let batch norm record again."""
+        self._frozen.close()
+        saved, self._perturbed = self._perturbed, None
+        with torch.no_grad():
+            for params, copies, _ in saved:
+                torch._foreach_copy_(params, copies)
+        return saved
+
+    def descent_step(self, *, grad_scaler=None):
+        """Return to the weights and step with the gradients of the perturbed ones.
+
+        Parameters
+        ----------
+        grad_scaler : torch.amp.GradScaler, default=None
+            Unscales the gradients and skips the step where they are not finite.
+        """
+        if self._perturbed is None:
+            raise RuntimeError("descent_step was called without ascent_step before it.")
+        for params, _, centers in self._restore():
+            if centers is not None:
+                for p, center in zip(params, centers, strict=True):
+                    if p.grad is not None:
+                        p.grad.sub_(center, alpha=self.center_subtract)
+        self._descend(grad_scaler)
+
+    def _descend(self, grad_scaler):
+        if self.max_grad_norm is not None:
+            if grad_scaler:
+                grad_scaler.unscale_(self.base_optimizer)
+            params = [p for group in self.param_groups for p in group["params"]]
+            torch.nn.utils.clip_grad_norm_(params, self.max_grad_norm)
+        if grad_scaler:
+            grad_scaler.step(self.base_optimizer)
+        else:
+            self.base_optimizer.step()
+
+    # -- groups, checkpoints, copies ---------------------------------------------------
+
+    def add_param_group(self, param_group):
+        """Add parameters, to this optimiser and its base.
+
+        Parameters
+        ----------
+        param_group : dict
+        """
+        if not hasattr(self, "param_groups") or self.param_groups is not getattr(
+            self.base_optimizer, "param_groups", None
+        ):  # torch's constructor hands over the groups that the base has already
+            self.param_groups.append(param_group)
+            return
+        params = param_group["params"]
+        listed = [params] if isinstance(params, torch.Tensor) else list(params)
+        _check_parameters(p[1] if isinstance(p, tuple) else p for p in listed)
+        param_group["params"] = listed
+        for key in ("sigma", "rho_max", "norm_eps"):  # one value for all groups
+            param_group.setdefault(key, self.param_groups[0][key])
+        param_group.setdefault("adaptive", self.defaults["adaptive"])
+        self.base_optimizer.add_param_group(param_group)
+
+    def __getstate__(self):
+        if self._perturbed is not None:
+            raise RuntimeError(
+                "LESAM cannot be copied between ascent_step and descent_step: the "
+                "weights are perturbed."
+            )
+        keys = ("base_optimizer", "center_subtract", "max_grad_norm", "module")
+        return {k: getattr(self, k) for k in (*keys, "same_rng", "defaults")}
+
+    def __setstate__(self, state):
+        if "base_optimizer" in state:  # unpickling
+            self._reset()
+            super().__setstate__(state)
+        else:  # torch's load_state_dict
+            self.base_optimizer.__setstate__(state)
+        self._link()
+
+
+def _length(value, name):
+    value = math.inf if value is None else value
+    if not value >= 0:
+        raise ValueError(f"{name} must not be negative; got {value!r}.")
+    return value
+
+
+def _make_base(params, base_optimizer, kwargs):
+    if isinstance(base_optimizer, torch.optim.Optimizer):
+        base = base_optimizer
+        if kwargs:
+            raise ValueError(
+                f"base_optimizer is an instance already; set {', '.join(kwargs)} there."
+            )
+        if params is not None:
+            ours = {id(p) for group in base.param_groups for p in group["params"]}
+            theirs = {id(p) for p in _flat(params)}
+            if ours != theirs:
+                raise ValueError(
+                    "params and the parameters of base_optimizer are not the same. "
+                    "Pass params=None to take those of base_optimizer."
+                )
+    elif callable(base_optimizer):
+        base = base_optimizer(params, **kwargs)
+    else:
+        raise TypeError(
+            "base_optimizer must be a torch optimiser class, a callable that makes one, "
+            f"or an instance; got {base_optimizer!r}."
+        )
+    if isinstance(base, torch.optim.LBFGS | LESAM):
+        raise ValueError(
+            f"{type(base).__name__} evaluates the loss several times by itself and "
+            "cannot be the base optimiser of LESAM. Use e.g. SGD or AdamW."
+        )
+    return base
+
+
+def _flat(params):
+    for item in params:
+        if isinstance(item, dict):
+            yield from _flat(
+                [item["params"]] if torch.is_tensor(item["params"]) else item["params"]
+            )
+        else:
+            yield item[1] if isinstance(item, tuple) else item
+
+
+def _check_parameters(params):
+    # A DTensor cannot exist unless this module has been imported.
+    distributed = sys.modules.get("torch.distributed.tensor")
+    if distributed and any(isinstance(p, distributed.DTensor) for p in params):
+        raise ValueError(
+            "LESAM got sharded parameters (DTensor), whose norm it would take over one "
+            "shard only. Use DistributedDataParallel, which keeps parameters whole."
+        )
+
+
+def _norms(grads):
+    """Norm of each tensor; float16 and bfloat16 are summed and kept in float32."""
+    low = (torch.float16, torch.bfloat16)
+    dtype = torch.float32 if any(g.dtype in low for g in grads) else None
+    return list(torch._foreach_norm(grads, 2, dtype=dtype))
+
+
+def _scale_(tensors, factor):
+    """Multiply in place by a number or a 0-d tensor, which moves where it is needed."""
+    if not torch.is_tensor(factor) or len({t.device for t in tensors}) == 1:
+        if torch.is_tensor(factor):
+            factor = factor.to(tensors[0].device)
+        torch._foreach_mul_(tensors, factor)
+        return
+    for t in tensors:
+        t.mul_(factor.to(t.device))
+
+
+def _rng_states(groups):
+    cuda = {p.device for g in groups for p in g["params"] if p.device.type == "cuda"}
+    return torch.get_rng_state(), {d: torch.cuda.get_rng_state(d) for d in cuda}
+
+
+def _set_rng_states(states):
+    torch.set_rng_state(states[0])
+    for device, state in states[1].items():
+        torch.cuda.set_rng_state(state, device)

@@ -1,0 +1,308 @@
+"""What the LE-SAM classifier and regressor share: parameters, training, pickling."""
+
+import copy
+import math
+import warnings
+from contextlib import nullcontext
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+
+from .._torch.device import resolve_device
+from .._torch.loop import fit_net
+from .._torch.nets import ACTIVATIONS, mlp, predict_batches
+from .._torch.scale import column_scale, to_float32
+from .._torch.seed import Seeds
+from .._torch.state import ModulePickleMixin
+from .._validation import (
+    FitProgress,
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    check_table,
+)
+from ._schedule import SigmaSchedule
+
+#: Fewer optimiser steps than this say nothing about whether training failed.
+_STEPS_TO_JUDGE = 100
+
+
+class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
+    """Private base of ``LESAMClassifier`` and ``LESAMRegressor``."""
+
+    _parameter_constraints = {
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "module": [callable, None],
+        "sigma": [Interval(Real, 0, None, closed="left"), None],
+        "rho_max": [Interval(Real, 0, None, closed="left"), None],
+        "adaptive": ["boolean"],
+        "sigma_decay": [StrOptions({"cosine", "linear", "none"})],
+        "sigma_decay_start": [Interval(Real, 0, 1, closed="both")],
+        "base_optimizer": [StrOptions({"sgd", "adamw"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "lr_schedule": [StrOptions({"cosine", "constant"})],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "max_grad_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "batch_size": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "standardize": ["boolean"],
+        "warm_start": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # Given by the subclasses: _loss(out, y) -> loss of each row; _score(out, y, w) on
+    # host arrays; and whether a validation part keeps the share of each class.
+
+    # -- building ----------------------------------------------------------------------
+
+    def _factory(self, n_in, n_out):
+        """A picklable callable that makes the network."""
+        if self.module is not None:
+            return partial(self.module, n_in, n_out)
+        sizes = np.atleast_1d(self.hidden_layer_sizes)
+        if sizes.ndim != 1 or not all(s > 0 and s == int(s) for s in sizes):
+            raise ValueError(
+                "hidden_layer_sizes must hold one positive integer per hidden layer; "
+                f"got {self.hidden_layer_sizes!r}."
+            )
+        return partial(mlp, n_in, tuple(int(s) for s in sizes), n_out, self.activation)
+
+    def _build(self, factory, n_in, n_out, device):
+        import torch
+
+        module = factory()
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(
+                "module must return a torch.nn.Module when called with (n_features, "
+                f"n_outputs); it returned {type(module).__name__}."
+            )
+        module = module.to(device).eval()
+        with (
+            torch.no_grad()
+        ):  # also fills in lazy layers, before the optimiser sees them
+            out = module(torch.zeros(1, n_in, device=device))
+        if tuple(out.shape) != (1, n_out):
+            raise ValueError(
+                f"module made a network whose output for one row has shape "
+                f"{tuple(out.shape)}; it must be (1, {n_out}), without a softmax."
+            )
+        return module
+
+    def _make_optimizer(self, module, state=None):
+        """LE-SAM with the present parameters and, if given, an earlier state."""
+        import torch
+
+        from ._lesam import LESAM
+
+        common = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        if self.base_optimizer == "sgd":
+            base, common["momentum"] = torch.optim.SGD, self.momentum
+        else:
+            base, common["betas"] = torch.optim.AdamW, (self.momentum, 0.999)
+        optimizer = LESAM(
+            [p for p in module.parameters() if p.requires_grad],
+            base,
+            sigma=self.sigma,
+            rho_max=self.rho_max,
+            adaptive=self.adaptive,
+            max_grad_norm=self.max_grad_norm,
+            module=module,
+            fused=next(module.parameters()).device.type in ("cpu", "cuda"),
+            **common,
+        )
+        if state:
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": state, "param_groups": groups})
+        return optimizer
+
+    # -- training ----------------------------------------------------------------------
+
+    def _check_same_network(self, factory):
+        before = self.module_factory_
+        if (before.func, before.args) != (factory.func, factory.args):
+            raise ValueError(
+                "This call continues the training of a fitted network, and the data or "
+                "the parameters ask for another one (number of features or outputs, "
+                "hidden_layer_sizes, activation, module). Use a new estimator, or fit "
+                "with warm_start=False."
+            )
+
+    def _train(self, X, y, w, n_out, chance, *, epochs, resume, schedules, keep_state):
+        """Train on checked rows; `y` is what ``_loss`` wants, `w` weights or None."""
+        import torch
+
+        device = resolve_device(self.device)
+        factory = self._factory(X.shape[1], n_out)
+        if resume:
+            self._check_same_network(factory)
+            seeds, done = Seeds(self._seed), self.n_iter_
+        else:
+            for name in ("module_", "optimizer_", "validation_scores_"):
+                vars(self).pop(name, None)
+            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            seeds, done = Seeds(self._seed), 0
+            self.loss_curve_, self.rho_curve_ = [], []
+
+        held_out = None
+        if self.early_stopping:
+            train, test = self._split(y, seeds.numpy)
+            held_out = X[test], y[test], None if w is None else w[test]
+            X, y, w = X[train], y[train], None if w is None else w[train]
+        if not resume:
+            self.mean_, self.scale_ = (
+                column_scale(X, w) if self.standardize else (None, None)
+            )
+        if w is not None:
+            w = w / w.mean()
+        arrays = [to_float32(X, self.mean_, self.scale_), y]
+        arrays += [] if w is None else [w.astype(np.float32)]
+        batch_size = min(200, len(X)) if self.batch_size == "auto" else self.batch_size
+        schedule = SigmaSchedule(self.sigma_decay, self.sigma_decay_start)
+        sigma = math.inf if self.sigma is None else self.sigma
+        rhos, rho_curve = [], []
+
+        def before_epoch(epoch):
+            if rhos:
+                rho_curve.append(float(torch.stack(rhos).mean()))
+                rhos.clear()
+            seeds.reseed(done + epoch)
+            if schedules:
+                optimizer.set_sigma(schedule(epoch, epochs, sigma))
+                if self.lr_schedule == "cosine":
+                    share = (1 + math.cos(math.pi * epoch / epochs)) / 2
+                    for group in optimizer.param_groups:
+                        group["lr"] = self.learning_rate * share
+
+        def loss(module, X, y, w=None):
+            each = self._loss(module(X), y)
+            return (each if w is None else each * w).mean()
+
+        # Only a module of the user's may draw from the global generators (dropout).
+        own_net = self.module is None
+        with seeds.global_torch(device):
+            if resume:  # a copy, so that a call that fails changes nothing
+                module = copy.deepcopy(self.module_).to(device)
+            else:
+                module = self._build(factory, X.shape[1], n_out, device)
+        old = getattr(self, "optimizer_", None)
+        optimizer = self._make_optimizer(module, old and old.state_dict()["state"])
+        hook = optimizer.register_step_post_hook(lambda opt, *_: rhos.append(opt._rho))
+        fitted = {
+            "module_": module,
+            "module_factory_": factory,
+            "device_": device,
+            "n_iter_": done + epochs,
+        }
+        with nullcontext() if own_net else seeds.global_torch(device):
+            record = fit_net(
+                module,
+                [torch.tensor(a, device=device) for a in arrays],
+                loss,
+                optimizer=optimizer,
+                max_iter=epochs,
+                batch_size=batch_size,
+                generator=seeds.torch,
+                before_epoch=before_epoch,
+                validate=held_out and partial(self._validate, module, *held_out),
+                patience=self.n_iter_no_change if held_out else None,
+                tol=self.tol,
+                progress=(
+                    progress := FitProgress(
+                        self, epochs, X, y, lambda: fitted, task="epoch"
+                    )
+                ),
+                verbose=self.verbose,
+            )
+        hook.remove()
+        rho_curve.append(float(torch.stack(rhos).mean()))
+        self.loss_curve_ = [*self.loss_curve_, *record.loss_curve]
+        self.rho_curve_ = [*self.rho_curve_, *rho_curve[: record.n_iter]]
+        if held_out:
+            self.validation_scores_ = record.validation_curve
+        fitted["n_iter_"] = done + record.n_iter
+        vars(self).update(fitted)
+        if keep_state:
+            self.optimizer_ = optimizer
+        progress.close()
+        steps = record.n_iter * max(len(X) // batch_size, 1)
+        self._warn_if_collapsed(record.loss_curve, chance(y, w), steps)
+        return self
+
+    def _warn_if_collapsed(self, losses, chance, steps):
+        if steps >= _STEPS_TO_JUDGE and losses[-1] > 0.98 * chance > 0:
+            warnings.warn(
+                f"Training ended with a loss of {losses[-1]:.4g}, no better than the "
+                f"best constant prediction ({chance:.4g}). The perturbation may be too "
+                f"large: lower rho_max (now {self.rho_max}) or sigma (now {self.sigma}). "
+                f"Otherwise lower learning_rate (now {self.learning_rate}), or the "
+                "features tell nothing about y.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _split(self, y, rng):
+        """Rows to train on and rows to validate on."""
+        n = len(y)
+        n_test = math.ceil(self.validation_fraction * n)
+        self._check_split(y, n - n_test, n_test)
+        return train_test_split(
+            np.arange(n),
+            test_size=n_test,
+            stratify=y if self._stratified else None,
+            random_state=rng,
+        )
+
+    def _validate(self, module, X, y, w):
+        X = to_float32(X, self.mean_, self.scale_)
+        return self._score(predict_batches(module, X), y, w)
+
+    # -- after fit ---------------------------------------------------------------------
+
+    def _outputs(self, X):
+        """Raw outputs of the network, float64."""
+        check_is_fitted(self, "module_")
+        X = check_table(self, X, reset=False)
+        return predict_batches(self.module_, to_float32(X, self.mean_, self.scale_))
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        if "optimizer_" in state:
+            saved = state["optimizer_"].state_dict()["state"]
+            state["optimizer_"] = _map_tensors(saved, lambda t: t.cpu().numpy().copy())
+        return state
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if "optimizer_" in vars(self):
+            import torch
+
+            saved = _map_tensors(self.optimizer_, torch.tensor, of=np.ndarray)
+            self.optimizer_ = self._make_optimizer(self.module_, saved)
+
+
+def _map_tensors(tree, change, of=None):
+    """Apply `change` to the tensors (or arrays) in a tree of dicts."""
+    if isinstance(tree, dict):
+        return {k: _map_tensors(v, change, of) for k, v in tree.items()}
+    is_leaf = isinstance(tree, of) if of else hasattr(tree, "detach")
+    return change(tree) if is_leaf else tree
