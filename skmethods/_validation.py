@@ -40,7 +40,10 @@ __all__ = [
     "validate_params",
 ]
 
-_NO_Y = "no_validation"
+#: How numpy says that something is not a number.
+_CONVERSION_FAILED = ("could not convert", "argument must be", "too large to convert")
+
+_NO_Y = object()  # y is not part of the call, which None would not say
 
 
 def fit_context(*, prefer_skip_nested_validation=True):
@@ -81,6 +84,8 @@ def as_host(a):
     bfloat16, which numpy does not know, becomes float32 (exact).
     """
     torch = sys.modules.get("torch")  # no tensor exists unless torch is loaded
+    if torch is not None and isinstance(a, (list, tuple)):
+        return [as_host(v) if isinstance(v, torch.Tensor) else v for v in a]
     if torch is None or not isinstance(a, torch.Tensor):
         return a
     if a.device.type == "meta":
@@ -94,7 +99,8 @@ def as_host(a):
             "scipy.sparse matrix where the estimator accepts one."
         )
     a = a.detach().cpu()
-    return (a.float() if a.dtype is torch.bfloat16 else a).resolve_neg().numpy()
+    a = a.float() if a.dtype is torch.bfloat16 else a
+    return a.resolve_conj().resolve_neg().numpy()
 
 
 def _refuse_silent_conversions(a, name):
@@ -106,18 +112,66 @@ def _refuse_silent_conversions(a, name):
             "first, e.g. with sklearn.impute.SimpleImputer."
         )
     if hasattr(a, "columns") and hasattr(a, "dtypes"):  # pandas or polars
-        dtypes = dict(zip(map(str, a.columns), a.dtypes, strict=True))
+        dtypes = [
+            (f"Column {c!r}", t) for c, t in zip(a.columns, a.dtypes, strict=True)
+        ]
     else:
-        dtypes = {name: getattr(a, "dtype", None)}
-    for column, dtype in dtypes.items():
-        kind = getattr(dtype, "kind", None)
+        if isinstance(a, (list, tuple)):
+            try:
+                a = np.asarray(a)
+            except ValueError:  # ragged: check_array says so
+                return
+        dtypes = [(name, getattr(a, "dtype", None))]
+    for what, dtype in dtypes:
         text = str(dtype).lower()
-        if kind in ("M", "m") or text.startswith(("datetime", "timedelta", "duration")):
-            raise TypeError(
-                f"{column} has dtype {dtype}, which is a time, not a number. Convert "
-                "it first to a number in a unit of your choice, e.g. "
-                "(x - x.min()) / np.timedelta64(1, 's')."
+        is_time = text.startswith(
+            ("date", "time", "duration")
+        )  # numpy, pyarrow, polars
+        if text == "object":
+            is_time = any(
+                isinstance(v, (np.datetime64, np.timedelta64))
+                for v in np.asarray(a, dtype=object).flat
             )
+        if is_time or getattr(dtype, "kind", None) in ("M", "m"):
+            raise TypeError(
+                f"{what} has dtype {dtype} and holds times, not numbers. Convert them "
+                "to numbers in a unit of your choice, e.g. "
+                "(t - t.min()) / np.timedelta64(1, 's')."
+            )
+
+
+def _columns_without_numbers(X):
+    """Names (or positions) of the columns that ``float`` does not take."""
+    names = list(getattr(X, "columns", []))
+    table = np.asarray(X, dtype=object)
+    if table.ndim != 2:
+        return []
+    bad = []
+    for j, column in enumerate(table.T):
+        try:
+            column.astype(float)
+        except (TypeError, ValueError, OverflowError):
+            bad.append(repr(names[j]) if names else str(j))
+    return bad
+
+
+def _not_numbers(exc, X, y):
+    """A clearer error than that of the conversion to floats."""
+    try:
+        bad = _columns_without_numbers(X)
+    except (TypeError, ValueError):
+        bad = []
+    if bad:
+        where = (
+            f"X is not numeric in column{'s' * (len(bad) > 1)} {', '.join(bad[:10])}"
+        )
+    else:
+        where = "X is not numeric" if y is _NO_Y or y is None else "y is not numeric"
+    kind = TypeError if isinstance(exc, TypeError) else ValueError
+    return kind(
+        f"{where} ({exc}). Encode text as numbers first, e.g. with "
+        "sklearn.preprocessing.OrdinalEncoder or OneHotEncoder."
+    )
 
 
 def check_table(estimator, X, y=_NO_Y, *, reset, dtype=(np.float64, np.float32), **kw):
@@ -128,8 +182,9 @@ def check_table(estimator, X, y=_NO_Y, *, reset, dtype=(np.float64, np.float32),
     estimator : estimator
         Gets ``n_features_in_`` and ``feature_names_in_`` when `reset`.
     X : array-like, tensor or frame of shape (n_samples, n_features)
-    y : array-like, tensor, None or "no_validation"
-        None is an error for an estimator that requires a target.
+    y : array-like, tensor or None, optional
+        None is an error for an estimator that requires a target. Left out, only X is
+        checked and returned.
     reset : bool
         True in ``fit``, False in every method that needs a fitted estimator.
     dtype : dtype or sequence of dtypes
@@ -144,14 +199,24 @@ def check_table(estimator, X, y=_NO_Y, *, reset, dtype=(np.float64, np.float32),
     """
     X = as_host(X)
     _refuse_silent_conversions(X, "X")
-    if not isinstance(y, str):
+    if isinstance(y, str):
+        raise TypeError(f"y must be an array with one target per row of X, got {y!r}.")
+    if y is not _NO_Y:
         y = as_host(y)
         _refuse_silent_conversions(y, "y")
+        kw["y"] = y
     dtype = list(dtype) if isinstance(dtype, tuple) else dtype
     # With dispatch on, scikit-learn would hand numpy input to its array-API paths,
     # which these estimators do not claim to support.
     with config_context(array_api_dispatch=False):
-        return validate_data(estimator, X, y, reset=reset, dtype=dtype, order="C", **kw)
+        try:
+            return validate_data(
+                estimator, X, reset=reset, dtype=dtype, order="C", **kw
+            )
+        except (TypeError, ValueError, OverflowError) as exc:
+            if any(sign in str(exc) for sign in _CONVERSION_FAILED):
+                raise _not_numbers(exc, X, y) from exc
+            raise
 
 
 def check_weights(sample_weight, X):
@@ -159,13 +224,26 @@ def check_weights(sample_weight, X):
 
     None gives ones. The dtype is that of `X`.
     """
-    return _check_sample_weight(
-        as_host(sample_weight),
-        X,
-        dtype=X.dtype,
-        ensure_non_negative=True,
-        allow_all_zero_weights=False,
-    )
+    sample_weight = as_host(sample_weight)
+    _refuse_silent_conversions(sample_weight, "sample_weight")
+    with config_context(array_api_dispatch=False):
+        try:
+            return _check_sample_weight(
+                sample_weight,
+                X,
+                dtype=X.dtype,
+                ensure_non_negative=True,
+                allow_all_zero_weights=False,
+            )
+        except (TypeError, ValueError) as exc:
+            text = str(exc)
+            if "sample_weight" in text:
+                raise
+            kind = TypeError if isinstance(exc, TypeError) else ValueError
+            raise kind(
+                "sample_weight must hold one finite, non-negative number per row of X: "
+                f"{text[:1].lower()}{text[1:]}"
+            ) from exc
 
 
 def check_groups(groups, n_samples, *, name="groups", estimator=None):
@@ -201,8 +279,8 @@ def check_groups(groups, n_samples, *, name="groups", estimator=None):
             f"{name} must have shape ({n_samples},), one label per row of X; got "
             f"shape {groups.shape}."
         )
-    if groups.dtype.kind == "f":
-        missing = np.isnan(groups)
+    if groups.dtype.kind in "fM":
+        missing = groups != groups
     elif groups.dtype.kind == "O":
         # pandas.NA compares to neither True nor False, so it is known by its type.
         missing = np.array(
@@ -222,7 +300,8 @@ def check_groups(groups, n_samples, *, name="groups", estimator=None):
             f"{name} mixes labels of types {', '.join(types)}, which cannot be "
             "ordered. Use one type, e.g. all strings."
         )
-    return np.unique(groups, return_inverse=True)
+    labels, codes = np.unique(groups, return_inverse=True)
+    return labels, codes
 
 
 class FitProgress:

@@ -114,7 +114,7 @@ def check_weights_are_routed(entry, estimator):
     with sklearn.config_context(enable_metadata_routing=True):
         asks = _seeded(estimator).set_fit_request(sample_weight=True)
         if hasattr(asks, "set_score_request"):
-            asks.set_score_request(sample_weight=False)
+            asks.set_score_request(sample_weight=True)
         on = fit(pipeline(asks), X, y, sample_weight=uneven)
         assert_same(expected, results(on[-1], Z), "a pipeline with routing")
         (name, values), *_ = entry.grid.items()

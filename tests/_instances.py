@@ -1,7 +1,7 @@
 """What the contract suite must know about each public estimator.
 
 Every estimator that ``skmethods`` exports has an entry in ``ENTRIES``; one without
-fails ``test_common.py``. To add one, copy an entry and fill in:
+fails ``test_common.py``. To add one, copy an entry of ``_entries`` and fill in:
 
 - ``instances``: cheap ones (a few iterations, tiny nets); all checks run on each.
 - ``make_data()``: X (about 40 rows, 4 columns) and y, None if ``fit`` takes none.
@@ -19,7 +19,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 import skmethods
-from tests._observe import error, outputs, printed, workers
+from tests._observe import (
+    attribute,
+    error,
+    outputs,
+    printed,
+    refit_outputs,
+    without,
+    workers,
+)
 from tests._reference import ReferenceClassifier, ReferenceDetector
 
 
@@ -120,7 +128,131 @@ def public_estimators():
     }
 
 
-ENTRIES = {}
+def small_module(n_in, n_out):
+    """A network of the user's own; random while it trains."""
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Linear(n_in, 8),
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(8, n_out),
+    )
+
+
+def _lesam_parameters():
+    """The parameters that both LE-SAM estimators have."""
+    stopping = {"early_stopping": True, "validation_fraction": 0.2, "max_iter": 20}
+    return {
+        "hidden_layer_sizes": Matters((8,), (4, 4)),
+        "activation": Matters("relu", "tanh"),
+        "module": Matters(None, small_module),
+        "sigma": Matters(0.0, 0.5),
+        "rho_max": Matters(1e-3, 0.3),
+        "adaptive": Matters(False, True),
+        "sigma_decay": Matters("cosine", "none", given={"sigma_decay_start": 0.0}),
+        "sigma_decay_start": Matters(0.0, 1.0),
+        "base_optimizer": Matters("sgd", "adamw"),
+        "learning_rate": Matters(0.05, 0.01),
+        "lr_schedule": Matters("cosine", "constant"),
+        "momentum": Matters(0.9, 0.5),
+        "weight_decay": Matters(0.0, 0.1),
+        "max_grad_norm": Matters(None, 1e-2),
+        "batch_size": Matters(8, 16),
+        "max_iter": Matters(3, 5),
+        "early_stopping": Matters(False, True, given={"validation_fraction": 0.2}),
+        "validation_fraction": Matters(0.2, 0.4, given={"early_stopping": True}),
+        "n_iter_no_change": Matters(
+            2, 4, attribute("n_iter_"), given=stopping | {"tol": 1e3}
+        ),
+        "tol": Matters(
+            0.0, 1e3, attribute("n_iter_"), given=stopping | {"n_iter_no_change": 2}
+        ),
+        "standardize": Matters(True, False),
+        "warm_start": Matters(False, True, refit_outputs),
+        "device": Matters("cpu", "no-such-device", error),
+        "random_state": Matters(0, 1),
+        "verbose": Matters(False, True, printed),
+    }
+
+
+_TINY_NET = {
+    "hidden_layer_sizes": (8,),
+    "batch_size": 16,
+    "max_iter": 6,
+    "random_state": 0,
+}
+
+_NET = {
+    "fitted_bytes": lambda est, X: (
+        4 * sum(p.numel() for p in est.module_.parameters()) + 16 * X.shape[1]
+    ),
+    "grid": {"learning_rate": [0.01, 0.05]},
+    "stops_early": {
+        "early_stopping": True,
+        "validation_fraction": 0.2,
+        "n_iter_no_change": 2,
+    },
+}
+
+
+def _dvm_bytes(est, X):
+    """In two metrics: the rows, and a graph of distances and indices."""
+    n, d = X.shape
+    return 8 * n * (2 * (d + 2 * est.n_neighbors) + 1)
+
+
+def _entries():
+    """The entries of the public estimators; called once they can be imported."""
+    return {
+        "DVMAnomalyDetector": lambda cls: Entry(
+            instances=[cls(), cls(metric_blocks="joint", search="exact")],
+            make_data=cloud,
+            parameters={
+                "contamination": Matters("auto", 0.2),
+                "n_neighbors": Matters(10, 2),
+                "metric_blocks": Matters("both", "structure"),
+                "edge_penalty": Matters(0.9, 0.5),
+                "search": Matters("local", "exact"),
+                "reference": Matters("max", "mean", attribute("eigenvalues_")),
+                "scaling": Matters("standard", "none"),
+                "backend": Matters("torch", "faiss", without("faiss")),
+                "device": Matters("cpu", "no-such-device", error),
+                "batch_size": Elsewhere(
+                    "tests/anomaly/test_dvm.py::test_batch_size_bounds_the_tiles",
+                    "it changes the memory in use and no result",
+                ),
+            },
+            fitted_bytes=_dvm_bytes,
+            grid={"n_neighbors": [3, 10]},
+            optional={"faiss": {"backend": "faiss"}},
+        ),
+        "LESAMClassifier": lambda cls: Entry(
+            instances=[cls(**_TINY_NET)],
+            make_data=two_blobs,
+            parameters=_lesam_parameters()
+            | {
+                "label_smoothing": Matters(0.0, 0.3),
+                "class_weight": Matters(None, {0: 1.0, 1: 5.0}),
+            },
+            **_NET,
+        ),
+        "LESAMRegressor": lambda cls: Entry(
+            instances=[cls(**_TINY_NET)],
+            make_data=line,
+            parameters=_lesam_parameters(),
+            **_NET,
+        ),
+    }
+
+
+#: Public name -> entry. A class that cannot be imported is reported by test_common.
+ENTRIES = {
+    name: make(getattr(skmethods, name))
+    for name, make in _entries().items()
+    if name in public_estimators()
+}
 
 #: The examples that the suite is tried on; not public.
 REFERENCES = {

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import sys
 import warnings
 from unittest import mock
 
@@ -80,6 +81,27 @@ def workers(estimator, X, y):
     with mock.patch.object(Parallel, "__call__", spy):
         outputs(estimator, X, y)
     return seen
+
+
+def refit_outputs(estimator, X, y):
+    """The outputs after two fits of the same object."""
+    estimator = clone(estimator)
+    return results(fit(fit(estimator, X, y), X, y), X)
+
+
+def without(package):
+    """Observe the error of a fit where an optional package is not installed."""
+
+    def observe(estimator, X, y):
+        blocked = {m: None for m in sys.modules if m.partition(".")[0] == package}
+        with mock.patch.dict(sys.modules, {package: None} | blocked):
+            try:
+                outputs(estimator, X, y)
+            except ImportError as exc:
+                return str(exc)
+        return None
+
+    return observe
 
 
 def same(a, b):
