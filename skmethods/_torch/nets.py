@@ -42,27 +42,40 @@ def n_parameters(module):
     return sum(p.numel() for p in module.parameters() if p.requires_grad)
 
 
+def all_finite(module):
+    """Whether every parameter is finite; waits for the device once."""
+    import torch
+
+    flags = [p.detach().isfinite().all() for p in module.parameters()]
+    device = flags[0].device
+    return bool(torch.stack([flag.to(device) for flag in flags]).all())
+
+
 @contextmanager
 def frozen_batch_norm(module):
-    """Batch norm layers use batch statistics but do not record them.
+    """Batch and instance norm layers use batch statistics but do not record them.
 
     The running mean, variance and ``num_batches_tracked`` are the same after the
     block as before it, also when the block trains.
     """
-    from torch.nn.modules.batchnorm import _BatchNorm
+    from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
     layers = [
         m
         for m in module.modules()
-        if isinstance(m, _BatchNorm) and m.training and m.track_running_stats
+        if isinstance(m, _NormBase) and m.training and m.track_running_stats
     ]
+    momenta = [layer.momentum for layer in layers]
     try:
         for layer in layers:
-            layer.track_running_stats = False
+            if isinstance(layer, _BatchNorm):
+                layer.track_running_stats = False
+            else:  # instance norm records whatever that flag says
+                layer.momentum = 0.0
         yield
     finally:
-        for layer in layers:
-            layer.track_running_stats = True
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.track_running_stats, layer.momentum = True, momentum
 
 
 def predict_batches(module, X, *, batch_size=8192):

@@ -59,8 +59,8 @@ def to_float32(X, mean=None, scale=None, *, name="X"):
         row, column = np.argwhere(~finite)[0]
         how = "" if mean is None else " after standardisation"
         raise ValueError(
-            f"{name} holds {X[row, column]!r} in row {row}, column {column}, which is "
-            f"too large for float32{how}. Remove such values or rescale the column "
+            f"{name} holds {X[row, column]:.6g} in row {row}, column {column}, which "
+            f"is too large for float32{how}. Remove such values or rescale the column "
             "(standardize=True does it for columns without outliers of that size)."
         )
     return Z

@@ -31,6 +31,23 @@ def load_module_weights(module, weights):
     module.load_state_dict({k: torch.tensor(v) for k, v in weights.items()})
 
 
+class Snapshot:
+    """A copy of a module's parameters and buffers, to return to."""
+
+    def __init__(self, module):
+        self.module = module
+        self.saved = {k: v.detach().clone() for k, v in module.state_dict().items()}
+
+    def update(self):
+        """Remember what the module holds now."""
+        for k, v in self.module.state_dict().items():
+            self.saved[k].copy_(v)
+
+    def restore(self):
+        """Put what was remembered back."""
+        self.module.load_state_dict(self.saved)
+
+
 class ModulePickleMixin:
     """Pickle ``module_`` as numpy weights; rebuild it where it is loaded.
 

@@ -26,15 +26,17 @@ def thread_limit(work):
     global _active, _original
     import torch
 
-    if work >= SMALL_WORK or torch.get_num_threads() == 1:
+    with _lock:
+        # A thread that starts while another is inside finds that one's limit.
+        original = _original if _active else torch.get_num_threads()
+        limit = work < SMALL_WORK and original > 1
+        if limit:
+            _original = original
+            _active += 1
+            torch.set_num_threads(1)
+    if not limit:
         yield
         return
-    with _lock:
-        if _active == 0:
-            _original = torch.get_num_threads()
-        _active += 1
-        original = _original
-        torch.set_num_threads(1)
     try:
         yield
     finally:

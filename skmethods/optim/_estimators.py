@@ -147,6 +147,7 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
             w = each if w is None else each * w
         return self._train(
             X,
+            y,
             codes,
             w,
             len(self.classes_),
@@ -174,9 +175,10 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
         if counts.min() < 2 or min(n_train, n_test) < k:
             raise ValueError(
                 "early_stopping=True holds rows of every class out, and there are too "
-                f"few: {len(y)} rows, {k} classes, {counts.min()} rows in the smallest; "
-                f"validation_fraction={self.validation_fraction} leaves {n_train} rows "
-                f"to train and {n_test} to validate on. Use early_stopping=False."
+                f"few: {len(y)} rows, {k} classes, {counts.min()} rows in the "
+                f"smallest; validation_fraction={self.validation_fraction} leaves "
+                f"{n_train} rows to train and {n_test} to validate on. Use "
+                "early_stopping=False."
             )
 
     def _loss(self, out, y):
@@ -317,6 +319,9 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
         if not resume:
             self.y_mean_, self.y_scale_ = column_scale(Y, w)
             self._flat = flat
+            if not how["keep_state"]:  # nothing can follow: predict the constant
+                constant = Y.min(axis=0) == Y.max(axis=0)
+                self.y_scale_[constant] = 0.0
         elif flat != self._flat:
             raise ValueError(
                 "y must have as many dimensions as in the first call; got an array of "
@@ -327,15 +332,16 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
             raise ValueError(
                 f"y has {n_out} outputs; the first call had {len(self.y_mean_)}."
             )
-        Z = to_float32(Y, self.y_mean_, self.y_scale_, name="y")
-        return self._train(X, Z, w, n_out, self._chance, resume=resume, **how)
+        scale = np.where(self.y_scale_ == 0, 1.0, self.y_scale_)
+        Z = to_float32(Y, self.y_mean_, scale, name="y")
+        return self._train(X, y, Z, w, n_out, self._chance, resume=resume, **how)
 
     def _check_split(self, y, n_train, n_test):
         if n_test < 2 or n_train < 1:
             raise ValueError(
-                "early_stopping=True holds at least two rows out, and there are too few: "
-                f"{len(y)} rows with validation_fraction={self.validation_fraction}. Use "
-                "early_stopping=False, or a larger validation_fraction."
+                "early_stopping=True holds at least two rows out, and there are too "
+                f"few: {len(y)} rows, validation_fraction={self.validation_fraction}. "
+                "Use early_stopping=False, or a larger validation_fraction."
             )
 
     def _loss(self, out, y):

@@ -20,7 +20,7 @@ _NO_CLOSURE = (
     "        loss.backward()\n"
     "        return loss\n"
     "    loss = optimizer.step(closure)\n"
-    "or call ascent_step() after the first backward and descent_step() after the second."
+    "or call ascent_step() after the first backward, descent_step() after the second."
 )
 
 
@@ -199,8 +199,8 @@ class LESAM(torch.optim.Optimizer):
         value = self.param_groups[0][key]
         if any(group[key] != value for group in self.param_groups[1:]):
             raise ValueError(
-                f"{key} differs between the parameter groups. LE-SAM takes one norm over "
-                f"all parameters, so {key} must be the same in every group."
+                f"{key} differs between the parameter groups. LE-SAM takes one norm "
+                f"over all parameters: {key} must be the same in every group."
             )
         return math.inf if value is None else value
 
@@ -312,7 +312,7 @@ class LESAM(torch.optim.Optimizer):
             work.append((params, grads, -1.0 if group.get("maximize") else 1.0))
         if not work:
             raise RuntimeError(
-                "No parameter has a gradient. Call loss.backward() before ascent_step()."
+                "No parameter has a gradient. Call backward() before ascent_step()."
             )
         norm = torch.linalg.vector_norm(
             torch.stack([n.to(norms[0].device) for n in norms])
@@ -446,7 +446,7 @@ def _make_base(params, base_optimizer, kwargs):
         base = base_optimizer(params, **kwargs)
     else:
         raise TypeError(
-            "base_optimizer must be a torch optimiser class, a callable that makes one, "
+            "base_optimizer must be a torch optimiser class, a callable that makes one "
             f"or an instance; got {base_optimizer!r}."
         )
     if isinstance(base, torch.optim.LBFGS | LESAM):

@@ -31,6 +31,8 @@ from ._schedule import SigmaSchedule
 
 #: Fewer optimiser steps than this say nothing about whether training failed.
 _STEPS_TO_JUDGE = 100
+#: A constant prediction loses 1 (standardised y) or at most log(n_classes).
+_LOSS_CEILING = 1000.0
 
 
 class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
@@ -147,7 +149,9 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 "with warm_start=False."
             )
 
-    def _train(self, X, y, w, n_out, chance, *, epochs, resume, schedules, keep_state):
+    def _train(
+        self, X, y_seen, y, w, n_out, chance, *, epochs, resume, schedules, keep_state
+    ):
         """Train on checked rows; `y` is what ``_loss`` wants, `w` weights or None."""
         import torch
 
@@ -168,6 +172,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
             train, test = self._split(y, seeds.numpy)
             held_out = X[test], y[test], None if w is None else w[test]
             X, y, w = X[train], y[train], None if w is None else w[train]
+            y_seen = y_seen[train]
         if not resume:
             self.mean_, self.scale_ = (
                 column_scale(X, w) if self.standardize else (None, None)
@@ -226,9 +231,10 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 validate=held_out and partial(self._validate, module, *held_out),
                 patience=self.n_iter_no_change if held_out else None,
                 tol=self.tol,
+                ceiling=_LOSS_CEILING,
                 progress=(
                     progress := FitProgress(
-                        self, epochs, X, y, lambda: fitted, task="epoch"
+                        self, epochs, X, y_seen, lambda: fitted, task="epoch"
                     )
                 ),
                 verbose=self.verbose,
@@ -252,10 +258,10 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
         if steps >= _STEPS_TO_JUDGE and losses[-1] > 0.98 * chance > 0:
             warnings.warn(
                 f"Training ended with a loss of {losses[-1]:.4g}, no better than the "
-                f"best constant prediction ({chance:.4g}). The perturbation may be too "
-                f"large: lower rho_max (now {self.rho_max}) or sigma (now {self.sigma}). "
-                f"Otherwise lower learning_rate (now {self.learning_rate}), or the "
-                "features tell nothing about y.",
+                f"best constant prediction ({chance:.4g}). The perturbation may be "
+                f"too large: lower rho_max (now {self.rho_max}) or sigma (now "
+                f"{self.sigma}). Otherwise lower learning_rate (now "
+                f"{self.learning_rate}), or the features tell nothing about y.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
