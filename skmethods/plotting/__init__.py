@@ -1,0 +1,6 @@
+"""Plots, after the pattern of scikit-learn's displays."""
+
+from ._loss_curve import LossCurveDisplay
+from ._score_distribution import ScoreDistributionDisplay
+
+__all__ = ["LossCurveDisplay", "ScoreDistributionDisplay"]
