@@ -19,6 +19,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
+from skmethods._pickle import VersionedPickleMixin
 from skmethods._torch.device import resolve_device
 from skmethods._torch.seed import Seeds
 from skmethods._validation import (
@@ -31,7 +32,9 @@ from skmethods._validation import (
 )
 
 
-class ReferenceClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class ReferenceClassifier(
+    CallbackSupportMixin, VersionedPickleMixin, ClassifierMixin, BaseEstimator
+):
     """Multinomial logistic regression by full-batch L-BFGS from a random start."""
 
     _parameter_constraints = {
@@ -147,6 +150,7 @@ def _squared_distances(block, center, scale):
 
 class ReferenceDetector(
     CallbackSupportMixin,
+    VersionedPickleMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     OutlierMixin,

@@ -1,5 +1,7 @@
 """Which device to compute on."""
 
+import warnings
+
 
 def resolve_device(device):
     """The ``torch.device`` that a ``device=`` parameter names, proved usable.
@@ -40,6 +42,37 @@ def resolve_device(device):
             "device='auto' to take the best device of this machine."
         ) from exc
     return resolved
+
+
+def device_or_cpu(device, owner):
+    """``resolve_device`` for a fitted estimator: the CPU when the device is gone.
+
+    Parameters
+    ----------
+    device : str
+    owner : str
+        Whose device it is, for the warning.
+
+    Returns
+    -------
+    torch.device
+
+    Warns
+    -----
+    UserWarning
+        When `device` cannot be used on this machine.
+    """
+    import torch
+
+    try:
+        return resolve_device(device)
+    except ValueError as exc:
+        warnings.warn(
+            f"{owner} was fitted with {exc} It runs on the CPU now.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return torch.device("cpu")
 
 
 def sum_dtype(device):

@@ -1,6 +1,6 @@
 """Fitted modules that pickle as numpy weights and load on any machine."""
 
-import warnings
+from .._pickle import VersionedPickleMixin
 
 
 def module_weights(module):
@@ -48,7 +48,7 @@ class Snapshot:
         self.module.load_state_dict(self.saved)
 
 
-class ModulePickleMixin:
+class ModulePickleMixin(VersionedPickleMixin):
     """Pickle ``module_`` as numpy weights; rebuild it where it is loaded.
 
     The estimator sets in ``fit``, besides ``module_`` (in evaluation mode):
@@ -78,18 +78,10 @@ class ModulePickleMixin:
             return
         import torch
 
-        from .device import resolve_device
+        from .device import device_or_cpu
         from .seed import Seeds
 
-        try:
-            device = resolve_device(self.device)
-        except ValueError as exc:
-            warnings.warn(
-                f"{type(self).__name__} was saved with {exc} It runs on the CPU now.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            device = torch.device("cpu")
+        device = device_or_cpu(self.device, type(self).__name__)
         with Seeds(0).global_torch(device):
             module = self.module_factory_()
         module = module.to(dtype=getattr(torch, packed["dtype"]))
