@@ -149,6 +149,6 @@ def fit_net(
         if not usable(value):
             raise ValueError(diverged or DIVERGED.format(value, max_iter, max_iter))
     if diverged:
-        text = f"{diverged} The weights are those after epoch {record.n_iter}."
+        text = f"{diverged} The last good weights are kept."
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
     return record

@@ -8,8 +8,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "LESAM": "_lesam",
         "LESAMBatchNormGuard": "_skorch",
-        "LESAMClassifier": "_estimators",
-        "LESAMRegressor": "_estimators",
+        "LESAMClassifier": "_classifier",
+        "LESAMRegressor": "_regressor",
         "LESAMSigmaSchedule": "_skorch",
         "SigmaSchedule": "_schedule",
         "sharpness": "_curvature",

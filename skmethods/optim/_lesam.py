@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import torch
 
 from .._torch.nets import frozen_batch_norm
+from ._foreach import rng_states, scale_, set_rng_states, tensor_norms
 
 _NO_CLOSURE = (
     "LESAM.step needs a closure, since it evaluates the loss twice. Write\n"
@@ -259,15 +260,15 @@ class LESAM(torch.optim.Optimizer):
             self._rho, self._norm = torch.zeros(()), None
             if self.center_subtract:
                 grads = [p.grad for g in self.param_groups for p in g["params"]]
-                _scale_([g for g in grads if g is not None], 1 - self.center_subtract)
+                scale_([g for g in grads if g is not None], 1 - self.center_subtract)
             self._descend(grad_scaler)
             return loss
-        rng = _rng_states(self.param_groups) if self.same_rng else None
+        rng = rng_states(self.param_groups) if self.same_rng else None
         loss = closure()
         self.ascent_step(grad_scale=grad_scaler.get_scale() if grad_scaler else None)
         try:
             if rng:
-                _set_rng_states(rng)
+                set_rng_states(rng)
             closure()
         except BaseException:
             self._restore()
@@ -306,7 +307,7 @@ class LESAM(torch.optim.Optimizer):
             # From here the gradients' own memory becomes the perturbation.
             if group["adaptive"]:
                 torch._foreach_mul_(grads, params)
-            norms += _norms(grads)
+            norms += tensor_norms(grads)
             if group["adaptive"]:
                 torch._foreach_mul_(grads, params)
             work.append((params, grads, -1.0 if group.get("maximize") else 1.0))
@@ -329,7 +330,7 @@ class LESAM(torch.optim.Optimizer):
         for params, grads, sign in work:
             copies = [torch.empty_like(p) for p in params]
             torch._foreach_copy_(copies, params)
-            _scale_(grads, factor * sign)
+            scale_(grads, factor * sign)
             torch._foreach_add_(params, grads)
             # 0 * inf is not 0. On the CPU looking is free; elsewhere it would wait.
             if usable.device.type != "cpu" or not usable:
@@ -475,32 +476,3 @@ def _check_parameters(params):
             "LESAM got sharded parameters (DTensor), whose norm it would take over one "
             "shard only. Use DistributedDataParallel, which keeps parameters whole."
         )
-
-
-def _norms(grads):
-    """Norm of each tensor; float16 and bfloat16 are summed and kept in float32."""
-    low = (torch.float16, torch.bfloat16)
-    dtype = torch.float32 if any(g.dtype in low for g in grads) else None
-    return list(torch._foreach_norm(grads, 2, dtype=dtype))
-
-
-def _scale_(tensors, factor):
-    """Multiply in place by a number or a 0-d tensor, which moves where it is needed."""
-    if not torch.is_tensor(factor) or len({t.device for t in tensors}) == 1:
-        if torch.is_tensor(factor):
-            factor = factor.to(tensors[0].device)
-        torch._foreach_mul_(tensors, factor)
-        return
-    for t in tensors:
-        t.mul_(factor.to(t.device))
-
-
-def _rng_states(groups):
-    cuda = {p.device for g in groups for p in g["params"] if p.device.type == "cuda"}
-    return torch.get_rng_state(), {d: torch.cuda.get_rng_state(d) for d in cuda}
-
-
-def _set_rng_states(states):
-    torch.set_rng_state(states[0])
-    for device, state in states[1].items():
-        torch.cuda.set_rng_state(state, device)

@@ -26,6 +26,7 @@ from .._validation import (
     StrOptions,
     check_is_fitted,
     check_table,
+    check_weights,
 )
 from ._schedule import SigmaSchedule
 
@@ -33,6 +34,17 @@ from ._schedule import SigmaSchedule
 _STEPS_TO_JUDGE = 100
 #: A constant prediction loses 1 (standardised y) or at most log(n_classes).
 _LOSS_CEILING = 1000.0
+
+
+def kept_rows(sample_weight, X, *arrays):
+    """Rows with a weight above zero; the weights are None when not given."""
+    if sample_weight is None:
+        return (None, X, *arrays)
+    w = check_weights(sample_weight, X).astype(np.float64)
+    keep = w > 0
+    if keep.all():
+        return (w, X, *arrays)
+    return (w[keep], X[keep], *(a[keep] for a in arrays))
 
 
 class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
