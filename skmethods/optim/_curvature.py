@@ -119,7 +119,7 @@ def top_hessian_eigenvalue(
                 for g, part in zip(grads, parts, strict=True)
                 if g is not None
             )
-            if not slope.requires_grad:  # a loss that is linear in the weights
+            if not getattr(slope, "requires_grad", False):  # linear in the weights
                 continue
             h = torch.autograd.grad(slope, params, allow_unused=True)
             flat = [
@@ -228,4 +228,4 @@ def sharpness(module, X, y, loss, *, sigma=None, rho=None):
         moved = {k: params[k].detach() + factor * g for k, g in steps.items()}
         with torch.no_grad():
             after = loss(torch.func.functional_call(module, moved, (X,)), y)
-    return float(after - before)
+    return float(after) - float(before.detach())

@@ -22,7 +22,7 @@ def scale_(tensors, factor):
 
 
 def rng_states(groups):
-    """States of the global generators that a forward pass on these devices draws from."""
+    """States of the global generators that a forward pass there draws from."""
     devices = {p.device for g in groups for p in g["params"]} - {torch.device("cpu")}
     states = {d: _generators(d)[0](*_generators(d)[2]) for d in devices}
     return {torch.device("cpu"): torch.get_rng_state(), **states}

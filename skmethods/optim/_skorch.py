@@ -12,8 +12,8 @@ def _optimizers(net):
     found = [v for v in vars(net).values() if isinstance(v, LESAM)]
     if not found:
         raise ValueError(
-            f"{type(net).__name__} trains without LESAM, so this callback has nothing to "
-            "do. Pass optimizer=LESAM, optimizer__base_optimizer=torch.optim.SGD, or "
+            f"{type(net).__name__} trains without LESAM, so this callback has nothing "
+            "to do. Pass optimizer=LESAM, optimizer__base_optimizer=torch.optim.SGD, or "
             "remove the callback."
         )
     return found
