@@ -149,8 +149,8 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
 
     def __init__(
         self,
-        hidden_layer_sizes=(100,),
         *,
+        hidden_layer_sizes=(100,),
         activation="relu",
         module=None,
         sigma=0.1,
