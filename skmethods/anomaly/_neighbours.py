@@ -12,6 +12,7 @@ import math
 import numpy as np
 from sklearn import get_config
 
+from .._lazy import require
 from .._torch.device import sum_dtype
 from .._torch.threads import thread_limit
 from ._skeleton import skeleton_distances
@@ -19,42 +20,38 @@ from ._skeleton import skeleton_distances
 #: Bytes of a tile on a CPU and on an accelerator (measured; see bench_dvm.py).
 TILE_BYTES = {"cpu": 24 * 2**20}
 TILE_BYTES_ELSEWHERE = 512 * 2**20
-#: Columns of a tile that share one minimum when the smallest are looked for.
-GROUP = 32
 #: More candidates than this for one query, and the tile is repeated in float64.
 MAX_CANDIDATES = 64
 #: Pairs (query, row) measured at once in float64.
 PAIRS = 2**17
 
 
-def match_rows(queries, rows):
-    """For each query, an equal row and how many rows equal it.
+class RowMatcher:
+    """Finds rows that are equal, bit by bit except for the sign of zero.
 
     Parameters
     ----------
-    queries, rows : ndarray of float64 of shape (n_queries, d) and (n, d)
-        Zeros of either sign are equal.
-
-    Returns
-    -------
-    index : ndarray of int of shape (n_queries,)
-        The first row that equals the query, or -1.
-    count : ndarray of int of shape (n_queries,)
-        The number of rows that equal the query.
+    rows : ndarray of float64 of shape (n, d)
     """
-    _, first, inverse_count = np.unique(
-        _hash_rows(rows), return_index=True, return_counts=True
-    )
-    keys = _hash_rows(rows[first])
-    h = _hash_rows(queries)
-    place = np.minimum(np.searchsorted(keys, h), len(keys) - 1)
-    hit = np.flatnonzero(keys[place] == h)
-    hit = hit[(queries[hit] == rows[first[place[hit]]]).all(1)]
-    index = np.full(len(queries), -1)
-    count = np.zeros(len(queries), dtype=int)
-    index[hit] = first[place[hit]]
-    count[hit] = inverse_count[place[hit]]
-    return index, count
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.keys, self.first, self.counts = np.unique(
+            _hash_rows(rows), return_index=True, return_counts=True
+        )
+
+    def match(self, queries):
+        """The first row that equals each query, or -1; and how many rows do."""
+        h = _hash_rows(queries)
+        place = np.minimum(np.searchsorted(self.keys, h), len(self.keys) - 1)
+        hit = np.flatnonzero(self.keys[place] == h)
+        same = self.rows[self.first[place[hit]]] == queries[hit]
+        hit = hit[same.all(1)]
+        index = np.full(len(queries), -1)
+        count = np.zeros(len(queries), dtype=int)
+        index[hit] = self.first[place[hit]]
+        count[hit] = self.counts[place[hit]]
+        return index, count
 
 
 def _hash_rows(a):
@@ -77,25 +74,28 @@ def pair_distances(Y, rows, r, j):
     return out.reshape(shape)
 
 
-def _smallest(T, c):
-    """Values and columns of the `c` smallest entries of each row of a tile.
-
-    The c smallest lie in the c groups of columns with the smallest minima, so that
-    only those groups are sorted.
-    """
+def _true(mask):
+    """Row and column of the true entries of a tensor, row by row."""
     import torch
 
-    width = T.shape[1] // GROUP
-    if width < 4 * c:
-        return T.topk(c, dim=1, largest=False)
-    head = T[:, : width * GROUP].unflatten(1, (GROUP, width)).amin(1)
-    groups = head.topk(c, dim=1, largest=False, sorted=False).indices
-    steps = torch.arange(0, width * GROUP, width, device=T.device)
-    columns = (groups[:, None, :] + steps[None, :, None]).flatten(1)
-    tail = torch.arange(width * GROUP, T.shape[1], device=T.device)
-    columns = torch.cat([columns, tail.expand(len(T), -1)], 1)
-    values, place = T.gather(1, columns).topk(c, dim=1, largest=False)
-    return values, columns.gather(1, place)
+    if mask.device.type == "cpu":  # four times as fast as torch's nonzero
+        flat = torch.from_numpy(np.flatnonzero(mask.numpy()))
+    else:
+        flat = mask.flatten().nonzero()[:, 0]
+    row = torch.div(flat, mask.shape[1], rounding_mode="floor")
+    return row, flat - row * mask.shape[1]
+
+
+def _kth_smallest(A, k):
+    """The k-th smallest entry of each row of a tensor."""
+    import torch
+
+    if k == 1:
+        return A.amin(1)
+    if A.device.type == "cpu":  # numpy's partition is vectorised
+        part = np.partition(A.numpy(), k - 1, axis=1)[:, k - 1]
+        return torch.tensor(part)
+    return A.topk(k, dim=1, largest=False).values[:, -1]
 
 
 class RowSearch:
@@ -109,12 +109,16 @@ class RowSearch:
     batch_size : int, default=None
         Queries in a tile; None takes what fits the cache and scikit-learn's
         ``working_memory``.
+    backend : {"torch", "faiss"}, default="torch"
+        faiss proposes candidates from an exact flat index in float32; what its
+        precision cannot decide is left to torch.
     """
 
-    def __init__(self, rows, *, device, batch_size=None):
+    def __init__(self, rows, *, device, batch_size=None, backend="torch"):
         import torch
 
         self.rows = rows
+        self.faiss = backend == "faiss"
         self.device = device
         self.batch_size = batch_size
         self.centre = rows.mean(0)
@@ -151,37 +155,51 @@ class RowSearch:
         limit = get_config()["working_memory"] * 2**20 // row
         return int(np.clip(max(16, size // row), 1, max(1, min(limit, 4096))))
 
-    def _run(self, Y, drop, solve, out):
-        """Call ``solve(tile, rows)`` on batches, again in float64 where it asks.
+    def _unit(self, dtype):
+        """See ``_error_bound``."""
+        return (self.rows.shape[1] + 10) * np.finfo(str(dtype)[6:]).eps / 2
 
-        `solve` returns which of the rows it could not decide, and writes the results
-        of the others into `out`.
+    def _run(self, Y, drop, solve, k):
+        """Call ``solve(batch, rows)`` on batches of queries until all are decided.
+
+        `solve` returns which queries the precision of the batch could not decide;
+        the last level, float64, decides all.
         """
-        import torch
-
         todo = np.arange(len(Y))
+        if self.faiss and len(todo):
+            todo = self._run_faiss(Y, drop, solve, k)
         for dtype in self._levels:
+            if not len(todo):
+                break
             last = dtype is self._levels[-1]
             B = self._memory(dtype)
             batch = self._batch(dtype.itemsize)
-            unit = (B.shape[0] + 6) * torch.finfo(dtype).eps / 2
-            undecided, seen, start = [], 0, 0
+            space = B.new_empty(min(batch, len(todo)) * B.shape[1])
+            undecided, n_undecided, done = [], 0, 0
             with thread_limit(min(batch, len(todo)) * B.numel()):
-                while start < len(todo):
-                    rows = todo[start : start + batch]
-                    start += len(rows)
-                    tile = _Tile(self, Y[rows], B, unit, drop[rows], last)
-                    left = solve(tile, rows, out)
-                    undecided.append(rows[left])
-                    seen += len(rows)
-                    bad = sum(map(len, undecided))
-                    if not last and bad > seen // 2 and seen >= 512:
-                        undecided.append(todo[start:])  # float32 is of no use here
+                while done < len(todo):
+                    rows = todo[done : done + batch]
+                    tile = _Tile(self, Y[rows], B, space, drop[rows], last)
+                    left = rows[solve(tile, rows)]
+                    undecided.append(left)
+                    n_undecided += len(left)
+                    done += len(rows)
+                    if not last and done >= 512 and n_undecided > done // 2:
+                        undecided.append(todo[done:])  # float32 is of no use here
                         break
-            todo = np.concatenate(undecided) if undecided else todo[:0]
-            if not len(todo):
-                break
-        return out
+            todo = np.concatenate(undecided)
+
+    def _run_faiss(self, Y, drop, solve, k):
+        faiss = require("faiss", extra="faiss", for_="backend='faiss'")
+        index = faiss.IndexFlatL2(self.rows.shape[1])
+        index.add((self.rows - self.centre).astype(np.float32))
+        batch = self.batch_size or 1024
+        undecided = []
+        for start in range(0, len(Y), batch):
+            rows = np.arange(start, min(start + batch, len(Y)))
+            found = _Found(self, Y[rows], index, k, drop[rows])
+            undecided.append(rows[solve(found, rows)])
+        return np.concatenate(undecided)
 
     def nearest(self, Y, k, drop=None):
         """The `k` nearest rows, ties by index.
@@ -203,12 +221,79 @@ class RowSearch:
         drop = np.full(len(Y), -1) if drop is None else drop
         out = (np.empty((len(Y), k), dtype=np.int64), np.empty((len(Y), k)))
 
-        def solve(tile, rows, out):
-            index, squared, left = tile.nearest(k)
-            out[0][rows], out[1][rows] = index, squared
+        def solve(batch, rows):
+            out[0][rows], out[1][rows], left = batch.nearest(k)
             return left
 
-        return self._run(Y, drop, solve, out)
+        self._run(Y, drop, solve, k)
+        return out
+
+    def nearest_other(self):
+        """For each row the nearest other row: ``nearest(rows, 1, drop=arange(n))``.
+
+        A product of two rows serves both, so that half of the tiles suffice.
+
+        Returns
+        -------
+        index : ndarray of int of shape (n,)
+        squared : ndarray of float64 of shape (n,)
+        """
+        import torch
+
+        if self.faiss:
+            index, squared = self.nearest(self.rows, 1, drop=np.arange(len(self.rows)))
+            return index[:, 0], squared[:, 0]
+        rows, n, dtype = self.rows, len(self.rows), self._levels[0]
+        B = self._memory(dtype)
+        batch = self._batch(dtype.itemsize)
+        unit = self._unit(dtype)
+        space = B.new_empty(min(batch, n) * n)
+        index, squared = np.empty(n, dtype=np.int64), np.empty(n)
+        unsure = np.zeros(n, dtype=bool)
+        # Over the batches before that of a row: the smallest of their minima, the
+        # second smallest, and where the smallest was.
+        low = B.new_full((2, n), math.inf)
+        where = torch.zeros(n, dtype=torch.int64, device=B.device)
+        with thread_limit(min(batch, n) * B.numel()):
+            for first in range(0, n, batch):
+                own = np.arange(first, min(first + batch, n))
+                tile = _Tile(self, rows[own], B[:, first:], space, own, False, first)
+                if own[-1] + 1 < n:
+                    column = tile.T[:, len(own) :].amin(0)
+                    best, second = low[:, own[-1] + 1 :]
+                    where[own[-1] + 1 :][column < best] = first
+                    torch.minimum(second, best.maximum(column), out=second)
+                    torch.minimum(best, column, out=best)
+                if len(own) == 1 and own[-1] + 1 == n:  # no row behind the last
+                    index[own], squared[own] = 0, np.inf
+                    continue
+                j, d, left = tile.nearest(1)
+                index[own], squared[own], unsure[own] = j[:, 0], d[:, 0], left
+            low, where = low.double().cpu().numpy(), where.cpu().numpy()
+            norm = np.sqrt(((rows - self.centre) ** 2).sum(1))
+            reach = np.minimum(squared, np.maximum(low[0], 0))
+            reach += 2 * _error_bound(reach, norm, unit)
+            earlier = ~(low[0] > reach)
+            unsure |= earlier & ~(low[1] > reach)
+            none = np.full(n, -1)
+            todo = np.flatnonzero(earlier & ~unsure)
+            todo = todo[np.argsort(where[todo], kind="stable")]
+            starts = np.unique(where[todo], return_index=True)[1]
+            for mine in np.split(todo, starts[1:]) if len(todo) else []:
+                first = where[mine[0]]
+                part = B[:, first : first + batch]
+                tile = _Tile(self, rows[mine], part, space, none[mine], False, first)
+                r, j = _true(tile.T <= tile._to(reach[mine], dtype)[:, None])
+                j, d, left = tile._closest(r.cpu().numpy(), j.cpu().numpy() + first, 1)
+                better = d[:, 0] < squared[mine]
+                better |= (d[:, 0] == squared[mine]) & (j[:, 0] < index[mine])
+                index[mine[better]], squared[mine[better]] = j[better, 0], d[better, 0]
+                unsure[mine] |= left
+        again = np.flatnonzero(unsure)
+        if len(again):
+            j, d = self.nearest(rows[again], 1, drop=again)
+            index[again], squared[again] = j[:, 0], d[:, 0]
+        return index, squared
 
     def skeleton(self, Y, graph, penalty, *, n_near=None, drop=None):
         """Squared distance to the nearest point of the skeleton.
@@ -233,153 +318,196 @@ class RowSearch:
         # One less than all, so that it is the same with and without a dropped row.
         k = 1 if n_near is None else min(n_near, len(self.rows) - 1)
 
-        def solve(tile, rows, out):
-            index, squared, left = tile.nearest(k)
-            if n_near is None:
-                best, more = tile.all_edges(squared[:, 0], graph, penalty)
+        out = np.empty(len(Y))
+        edges = graph.edges if n_near is None else None
+
+        def solve(batch, rows):
+            index, squared, left = batch.nearest(k)
+            if edges is None:
+                out[rows], more = batch.edges_of(index, squared, graph, penalty)
             else:
-                best, more = tile.edges_of(index, squared, graph, penalty)
-            out[rows] = best
+                out[rows], more = batch.all_edges(squared[:, 0], edges, penalty)
             return left | more
 
-        return self._run(Y, drop, solve, np.empty(len(Y)))
+        self._run(Y, drop, solve, k)
+        return out
+
+
+def _error_bound(squared, norm, unit):
+    """Bound on the error of tile entries, given their values as computed.
+
+    An entry of a product of length d + 2 over rounded vectors is off by at most
+    (d + 8) u (|y| + |m|)², and |m| <= |y| + |y - m|. `unit` is (d + 10) u: the rest is
+    for the rounding of the bound itself.
+    """
+    root = squared.clip(min=0) ** 0.5
+    return (root + 2 * norm) ** 2 * (unit * (1 + unit**0.5) ** 2)
 
 
 class _Tile:
-    """Squared distances from a batch of queries to all rows, with an error bound."""
+    """Squared distances from a batch of queries to all rows, with an error bound.
 
-    def __init__(self, search, Y, B, unit, drop, last):
+    ``T[r, j]`` belongs to the query r and the row ``first + j``.
+    """
+
+    def __init__(self, search, Y, B, space, drop, last, first=0):
         import torch
 
         y = Y - search.centre
         norm2 = np.einsum("ij,ij->i", y, y)
         aug = np.column_stack([y, np.ones(len(y)), norm2])
-        self.T = torch.tensor(aug, dtype=B.dtype, device=B.device) @ B
+        aug = torch.tensor(aug, dtype=B.dtype, device=B.device)
+        shape = len(y), B.shape[1]
+        self.T = torch.mm(aug, B, out=space[: shape[0] * shape[1]].view(shape))
         dropped = np.flatnonzero(drop >= 0)
         if len(dropped):
-            self.T[self._to(dropped), self._to(drop[dropped])] = math.inf
-        self.Y, self.rows, self.drop = Y, search.rows, drop
-        self.norm = np.sqrt(norm2)
-        self.unit, self.last = unit, last
+            self.T[self._to(dropped), self._to(drop[dropped] - first)] = math.inf
+        self.Y, self.rows, self.first = Y, search.rows, first
+        self.norm = self._to(np.sqrt(norm2), B.dtype)
+        self.unit, self.last = search._unit(B.dtype), last
 
     def _to(self, a, dtype=None):
         import torch
 
         return torch.as_tensor(a, dtype=dtype, device=self.T.device)
 
-    def _error(self, norm, squared):
-        """Bound on the error of an entry whose true value is at most `squared`.
-
-        An entry of a product of length d + 2 over rounded vectors is off by at most
-        (d + 8) u (|y| + |m|)², and |m| <= |y| + |y - m|.
-        """
-        return self.unit * (2 * norm + squared**0.5) ** 2
-
     def nearest(self, k):
         """Index, squared distance, and which queries are undecided."""
-        c = min(k + 2, self.T.shape[1])
-        value, index = _smallest(self.T, c)
-        value = value[:, -1].double().cpu().numpy()
-        index = index.cpu().numpy()
-        index.sort(axis=1)
-        r = np.repeat(np.arange(len(index))[:, None], c, 1)
-        squared = pair_distances(self.Y, self.rows, r, index)
-        squared[index == self.drop[:, None]] = np.inf
-        order = np.argsort(squared, axis=1, kind="stable")[:, :k]
-        index = np.take_along_axis(index, order, 1)
-        squared = np.take_along_axis(squared, order, 1)
-        kth = squared[:, -1]
-        bound = kth + self._error(self.norm, kth)
-        # Among rows that equal the query all choices are the same choice.
-        sure = (value > bound) | (kth == 0) | (c == self.T.shape[1])
-        left = ~sure
-        if left.any():
-            self._widen(np.flatnonzero(left), bound, k, index, squared, left)
-        return index, squared, left
+        n = self.T.shape[1]
+        # Columns in groups, with a minimum each. The k-th smallest minimum is a value
+        # that k rows reach: a group whose minimum is larger has none of the k nearest.
+        group = 32 if k == 1 else 16
+        width = n // group
+        if width < 2 * k:
+            group, width = 1, n
+        head = self.T[:, : group * width].unflatten(1, (group, width))
+        minima = head.amin(1) if group > 1 else self.T
+        reach = _kth_smallest(minima, k)
+        reach += 2 * _error_bound(reach, self.norm, self.unit)
+        r, j = _true(minima <= reach[:, None])
+        if group > 1:
+            member, s = _true(head[r, :, j] <= reach[r, None])
+            r, j = r[member], j[member] + s * width
+        r, j = r.cpu().numpy(), j.cpu().numpy()
+        if group * width < n:
+            tail = _true(self.T[:, group * width :] <= reach[:, None])
+            r = np.concatenate([r, tail[0].cpu().numpy()])
+            j = np.concatenate([j, tail[1].cpu().numpy() + group * width])
+        return self._closest(r, j + self.first, k)
 
-    def _widen(self, which, bound, k, index, squared, left):
-        """Measure every row that may be among the k nearest of these queries."""
-        T = self.T[self._to(which)]
-        may = T <= self._to(bound[which], T.dtype)[:, None]
-        many = (may.sum(1) > MAX_CANDIDATES + k).cpu().numpy() & (not self.last)
-        # A tile with entries that are not numbers decides nothing.
-        many |= ~(T.isfinite() | T.isposinf()).all(1).cpu().numpy()
-        for s in range(0, len(which), max(1, PAIRS // T.shape[1] + 1)):
-            part = np.arange(s, min(len(which), s + max(1, PAIRS // T.shape[1] + 1)))
-            part = part[~many[part]]
-            if not len(part):
-                continue
-            r, j = (a.cpu().numpy() for a in may[self._to(part)].nonzero(as_tuple=True))
-            d = pair_distances(self.Y, self.rows, which[part[r]], j)
-            order = np.lexsort((j, d, r))
-            r, j, d = r[order], j[order], d[order]
-            start = np.searchsorted(r, np.arange(len(part)))
-            take = start[:, None] + np.arange(k)
-            index[which[part]], squared[which[part]] = j[take], d[take]
-            left[which[part]] = False
+    def _too_many(self, count, limit):
+        return (count > limit) & (not self.last)
+
+    def _closest(self, r, j, k):
+        """The k nearest among candidates (r, j), measured in float64."""
+        m, n = len(self.Y), len(self.rows)
+        count = np.bincount(r, minlength=m)
+        left = (count < k) | self._too_many(count, k + MAX_CANDIDATES)
+        keep = ~left[r]
+        key = np.sort(r[keep] * n + j[keep])  # by query, then by index
+        r, j = np.divmod(key, n)
+        count[left] = 0
+        squared = pair_distances(self.Y, self.rows, r, j)
+        place = np.arange(len(r)) - (np.cumsum(count) - count)[r]
+        shape = m, max(k, count.max(initial=0))
+        table, column = np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
+        table[r, place], column[r, place] = squared, j
+        order = np.argsort(table, axis=1, kind="stable")[:, :k]
+        take = np.arange(m)[:, None], order
+        return column[take], table[take], left
 
     def edges_of(self, index, squared, graph, penalty):
         """Best over the edges that leave the rows `index`; see RowSearch.skeleton."""
-        i = self._to(index)
-        j = graph.on("neighbours", self.T)[i]
-        L = graph.on("squared", self.T)[i].flatten(1)
-        Di = self._to(squared, self.T.dtype)[:, :, None]
-        Di = Di.expand(j.shape).flatten(1)
-        j = j.flatten(1)
-        may = self._may(Di, self.T.gather(1, j), L, squared[:, 0], penalty)
-        left = (may.sum(1) > MAX_CANDIDATES).cpu().numpy() & (not self.last)
-        r, e = (a.cpu().numpy() for a in may.nonzero(as_tuple=True))
-        keep = ~left[r]
-        r, e = r[keep], e[keep]
-        near, slot = np.divmod(e, graph.neighbours.shape[1])
-        i = index[r, near]
+        K = graph.neighbours.shape[1]
         best = squared[:, 0].copy()
-        self._measure(
-            best, r, i, graph.neighbours[i, slot], graph.squared[i, slot], penalty
-        )
+        j = self._to(graph.neighbours[index].reshape(len(index), -1)).long()
+        L = self._to(graph.squared[index].reshape(len(index), -1), self.T.dtype)
+        Di = self._to(squared, self.T.dtype).repeat_interleave(K, 1)
+        may = self._may(Di, self.T.gather(1, j), L, best, penalty)
+        left = self._too_many(may.sum(1).cpu().numpy(), MAX_CANDIDATES)
+        may[self._to(np.flatnonzero(left))] = False
+        r, e = (a.cpu().numpy() for a in _true(may))
+        near, slot = np.divmod(e, K)
+        i = index[r, near]
+        j, L = graph.neighbours[i, slot], graph.squared[i, slot]
+        _lower(best, self.Y, self.rows, r, i, j, L, penalty, Di=squared[r, near])
         return best, left
 
-    def all_edges(self, nearest, graph, penalty):
-        """Best over all edges of the graph; see RowSearch.skeleton."""
-        i, j, L = graph.edges
+    def all_edges(self, nearest, edges, penalty):
+        """Best over all edges (i, j, L); see RowSearch.skeleton."""
         best, left = nearest.copy(), np.zeros(len(nearest), dtype=bool)
-        if not len(i):
-            return best, left
-        step = max(1, self.T.shape[1] // 8)  # a few temporaries of this width
-        for s in range(0, len(i), step):
-            cut = slice(s, s + step)
-            ti, tj = self._to(i[cut]), self._to(j[cut])
-            may = self._may(
-                self.T[:, ti],
-                self.T[:, tj],
-                self._to(L[cut], self.T.dtype)[None],
-                best,
-                penalty,
-            )
-            left |= (may.sum(1) > MAX_CANDIDATES).cpu().numpy() & (not self.last)
+        step = max(1, self.T.shape[1] // 8)  # a dozen temporaries of this width
+        for s in range(0, len(edges[0]), step):
+            i, j, L = (a[s : s + step] for a in edges)
+            Di, Dj = (self.T.index_select(1, self._to(a).long()) for a in (i, j))
+            may = self._may(Di, Dj, self._to(L, self.T.dtype)[None], best, penalty)
+            left |= self._too_many(may.sum(1).cpu().numpy(), MAX_CANDIDATES)
             may[self._to(np.flatnonzero(left))] = False
-            r, e = (a.cpu().numpy() for a in may.nonzero(as_tuple=True))
-            self._measure(best, r, i[cut][e], j[cut][e], L[cut][e], penalty)
+            r, e = (a.cpu().numpy() for a in _true(may))
+            _lower(best, self.Y, self.rows, r, i[e], j[e], L[e], penalty)
         return best, left
 
     def _may(self, Di, Dj, L, best, penalty):
-        """Which edges may hold a point nearer than all others and than `best`."""
-        norm = self._to(self.norm, self.T.dtype)[:, None]
+        """Which edges may hold a point nearer than those of all others and `best`."""
         best = self._to(best, self.T.dtype)[:, None]
-        error = Di.maximum(Dj).clamp_(min=0).sqrt_().add_(2 * norm).square_()
-        error.mul_(2 * self.unit)
+        error = 2 * _error_bound(Di.maximum(Dj), self.norm[:, None], self.unit)
         W = (2 * penalty) * L
-        a = Di - Dj + W / 2
+        a = Di - Dj + W / 2  # W times the place of the best point, which is in (0, 1)
         inside = (a > -error) & (a < W + error) & (L > 0)
-        a = a.clamp_(min=0).minimum(W)
-        value = Di - a * (a / (2 * W))
-        inf = self._to(math.inf, self.T.dtype)
-        bound = inf.where(~inside, value + error).amin(1, keepdim=True).minimum(best)
-        # best was rounded to the tile's precision: the error covers that too.
+        a = a.clamp(min=0).minimum(W)
+        value = Di - a * (a / W) / 2
+        bound = (value + error).where(inside, best).amin(1, keepdim=True).minimum(best)
+        # The error also covers the rounding of `best` to the tile's precision.
         return inside & (value - error <= bound)
 
-    def _measure(self, best, r, i, j, L, penalty):
-        """Lower best[r] by these edges, measured in float64."""
-        Di = pair_distances(self.Y, self.rows, r, i)
-        Dj = pair_distances(self.Y, self.rows, r, j)
-        np.minimum.at(best, r, skeleton_distances(Di, Dj, L, penalty))
+
+class _Found(_Tile):
+    """What faiss found for a batch of queries; edges are measured directly."""
+
+    last = False
+
+    def __init__(self, search, Y, index, k, drop):
+        self.Y, self.rows = Y, search.rows
+        y = Y - search.centre
+        n = len(self.rows)
+        c = min(k + 3, n)
+        with np.errstate(over="ignore"):
+            value, self.index = index.search(y.astype(np.float32), c)
+        value = value.astype(float)
+        value[self.index == drop[:, None]] = np.inf
+        self.drop = drop
+        norm = np.sqrt(np.einsum("ij,ij->i", y, y))
+        unit = (Y.shape[1] + 10) * np.finfo(np.float32).eps / 2
+        reach = np.sort(value, axis=1)[:, min(k, c) - 1]
+        reach = reach + 2 * _error_bound(reach, norm, unit)
+        # Rows that faiss did not return are farther than the last that it did.
+        self.sure = (value[:, -1] > reach) & (self.index[:, -1] >= 0) | (c == n)
+        self.sure &= np.isfinite(reach)
+
+    def nearest(self, k):
+        r = np.repeat(np.arange(len(self.Y)), self.index.shape[1])
+        j = self.index.ravel()
+        keep = self.sure[r] & (j != self.drop[r])
+        index, squared, left = self._closest(r[keep], j[keep], k)
+        return index, squared, left | ~self.sure
+
+    def edges_of(self, index, squared, graph, penalty):
+        best = squared[:, 0].copy()
+        K, step = graph.neighbours.shape[1], 64
+        for s in range(0, len(index), step):
+            i = np.repeat(index[s : s + step], K, axis=1)
+            r = s + np.repeat(np.arange(len(i)), i.shape[1])
+            j = graph.neighbours[index[s : s + step]].ravel()
+            L = graph.squared[index[s : s + step]].ravel()
+            Di = np.repeat(squared[s : s + step], K, axis=1).ravel()
+            use = (L > 0) & (j != self.drop[r]) & self.sure[r]
+            r, i, j, L = r[use], i.ravel()[use], j[use], L[use]
+            _lower(best, self.Y, self.rows, r, i, j, L, penalty, Di=Di[use])
+        return best, ~self.sure
+
+
+def _lower(best, Y, rows, r, i, j, L, penalty, Di=None):
+    """Lower best[r] by the edges (i, j) of squared length L, measured in float64."""
+    Di = pair_distances(Y, rows, r, i) if Di is None else Di
+    Dj = pair_distances(Y, rows, r, j)
+    np.minimum.at(best, r, skeleton_distances(Di, Dj, L, penalty))

@@ -135,20 +135,28 @@ class Graph:
     Parameters
     ----------
     neighbours : ndarray of int of shape (n, K)
+        Nearest first.
     squared : ndarray of float64 of shape (n, K)
         Squared lengths. Edges of length 0 are never used.
     """
 
     def __init__(self, neighbours, squared):
-        self.neighbours = neighbours
+        small = len(neighbours) <= np.iinfo(np.int32).max
+        self.neighbours = neighbours.astype(np.int32 if small else np.int64)
         self.squared = squared
+
+    def typical(self):
+        """The median of the distances to the nearest row that are positive, or 1."""
+        first = self.squared[:, 0]
+        first = first[first > 0]
+        return float(np.sqrt(np.median(first))) if len(first) else 1.0
 
     @property
     def edges(self):
         """Undirected, unique, longer than 0: (i, j, squared length), i < j."""
         n, K = self.neighbours.shape
         i = np.repeat(np.arange(n), K)
-        j, L = self.neighbours.ravel(), self.squared.ravel()
+        j, L = self.neighbours.ravel().astype(np.int64), self.squared.ravel()
         keep = L > 0
         i, j, L = i[keep], j[keep], L[keep]
         key = np.minimum(i, j) * n + np.maximum(i, j)
@@ -156,10 +164,22 @@ class Graph:
         i, j = i[first], j[first]
         return np.minimum(i, j), np.maximum(i, j), L[first]
 
-    def on(self, name, like):
-        """`neighbours` or `squared` as a tensor on the device of `like`."""
-        import torch
+    def extended(self, of_new, to_new, k):
+        """The graph after rows were added.
 
-        a = getattr(self, name)
-        dtype = torch.int64 if a.dtype.kind == "i" else like.dtype
-        return torch.as_tensor(a, dtype=dtype, device=like.device)
+        Parameters
+        ----------
+        of_new : (neighbours, squared), each of shape (m, k)
+            Of the new rows among all others.
+        to_new : (neighbours, squared), each with n rows
+            Of the old rows among the new ones, counted from 0.
+        k : int
+            The degree of the result.
+        """
+        squared = np.hstack([self.squared, to_new[1]])
+        neighbours = np.hstack([self.neighbours, to_new[0] + len(self.neighbours)])
+        order = np.argsort(squared, axis=1, kind="stable")[:, :k]  # ties: old first
+        return Graph(
+            np.concatenate([np.take_along_axis(neighbours, order, 1), of_new[0]]),
+            np.concatenate([np.take_along_axis(squared, order, 1), of_new[1]]),
+        )
