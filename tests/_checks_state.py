@@ -1,6 +1,7 @@
 """Checks of state: pickles, determinism, globals, refits, threads, parameters."""
 
 import contextlib
+import io
 import os
 import pickle
 import random
@@ -160,17 +161,35 @@ def check_global_state_untouched(entry, estimator):
     estimator = clone(estimator)
     if "random_state" in estimator.get_params(deep=False):
         estimator.set_params(random_state=0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3)  # a value that nobody chooses by chance
-    try:
-        results(fit(clone(estimator), X, y), X)  # lazy imports may set things up
+    results(fit(clone(estimator), X, y), X)  # lazy imports may set things up
+    with _unusual_globals(torch):
         before = _globals()
         estimator.fit(X, y)
         _assert_globals(before, "fit")
         for name in methods_of(estimator):
             getattr(estimator, name)(X)
             _assert_globals(before, name)
+
+
+@contextlib.contextmanager
+def _unusual_globals(torch):
+    """Settings that nobody chooses by chance, so that setting them shows."""
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    threads = torch.get_num_threads()
+    try:
+        with np.errstate(under="warn"), np.printoptions(precision=5):
+            random.seed(98765)
+            np.random.seed(98765)
+            torch.manual_seed(98765)
+            torch.set_num_threads(3)
+            torch.set_default_dtype(torch.float32)
+            torch.use_deterministic_algorithms(False)
+            torch.set_float32_matmul_precision("highest")
+            yield
     finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
         torch.set_num_threads(threads)
 
 
@@ -296,11 +315,14 @@ def check_predicting_changes_nothing(entry, estimator):
 
 @check()
 def check_repr_is_cheap(entry, estimator):
-    """The HTML of a fitted estimator, which shows its attributes, stays small."""
+    """The HTML of a fitted estimator shows its attributes, so they must be short."""
     X, y = entry.make_data()
     est = fit(clone(estimator), X, y)
-    assert type(est).__name__ in repr(est)
-    assert len(est._repr_html_()) < 200_000
+    assert type(est).__name__ in est._repr_html_()
+    for name, value in vars(est).items():
+        if name.endswith("_") and not name.startswith("_"):
+            length = len(repr(value))
+            assert length < 20_000, f"repr({name}) has {length} characters"
 
 
 @check(has_method("score_samples"))
