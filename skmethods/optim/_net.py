@@ -93,13 +93,18 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
         """A picklable callable that makes the network."""
         if self.module is not None:
             return partial(self.module, n_in, n_out)
-        sizes = np.atleast_1d(self.hidden_layer_sizes)
-        if sizes.ndim != 1 or not all(s > 0 and s == int(s) for s in sizes):
+        try:
+            given = np.atleast_1d(self.hidden_layer_sizes).tolist()
+            sizes = tuple(int(s) for s in given)
+            valid = all(s > 0 for s in sizes) and list(sizes) == given
+        except (TypeError, ValueError):
+            valid = False
+        if not valid:
             raise ValueError(
                 "hidden_layer_sizes must hold one positive integer per hidden layer; "
                 f"got {self.hidden_layer_sizes!r}."
             )
-        return partial(mlp, n_in, tuple(int(s) for s in sizes), n_out, self.activation)
+        return partial(mlp, n_in, sizes, n_out, self.activation)
 
     def _build(self, factory, n_in, n_out, device):
         import torch

@@ -268,6 +268,11 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
         X, y = check_table(
             self, X, y, reset=not resume, y_numeric=True, multi_output=True
         )
+        if y.dtype.kind not in "fiub":
+            raise ValueError(
+                f"y must hold numbers; got dtype {y.dtype}, e.g. {y.ravel()[0]!r}. For "
+                "labels use LESAMClassifier."
+            )
         w, X, y = kept_rows(sample_weight, X, y)
         flat = y.ndim == 1
         Y = y.reshape(len(y), -1).astype(np.float64)

@@ -13,8 +13,7 @@ def _optimizers(net):
     if not found:
         raise ValueError(
             f"{type(net).__name__} trains without LESAM, so this callback has nothing "
-            "to do. Pass optimizer=LESAM and optimizer__base_optimizer=torch.optim.SGD, "
-            "or remove the callback."
+            "to do. Pass optimizer=LESAM, or remove the callback."
         )
     return found
 
