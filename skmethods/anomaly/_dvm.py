@@ -172,7 +172,7 @@ class DVMAnomalyDetector(
     >>> detector.predict([[1, 0.01], [0, 0], [1.5, 0]])
     array([ 1, -1, -1])
     >>> detector.anomaly_probability([[0.6, 0.8], [0, 0]]).round(2)
-    array([0., 1.])
+    array([0.48, 1.  ])
     """
 
     _parameter_constraints = {

@@ -60,8 +60,7 @@ def apply_scaling(X, scaling):
 
 def local_scatter(Z, neighbours):
     """Half the mean outer product of the differences to the nearest rows."""
-    n, d = Z.shape
-    S = np.zeros((d, d))
+    S = np.zeros((Z.shape[1], Z.shape[1]))
     for column in neighbours.T:
         E = Z - Z[column]
         S += E.T @ E
