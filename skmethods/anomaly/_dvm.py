@@ -11,7 +11,9 @@ from sklearn.base import (
 )
 from sklearn.callback import CallbackSupportMixin
 
-from .._torch.device import resolve_device
+from .._lazy import require
+from .._pickle import VersionedPickleMixin
+from .._torch.device import device_or_cpu, resolve_device
 from .._validation import (
     FitProgress,
     Interval,
@@ -42,6 +44,7 @@ FAR = 1e30
 
 
 class DVMAnomalyDetector(
+    VersionedPickleMixin,
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -275,6 +278,7 @@ class DVMAnomalyDetector(
         return self
 
     def _check_parameters(self):
+        resolve_device(self.device)  # fit does not fall back to the CPU
         if self.backend == "faiss" and self.search == "exact" and self.edge_penalty > 0:
             raise ValueError(
                 "search='exact' looks at every edge of the skeleton, for which faiss "
@@ -332,11 +336,15 @@ class DVMAnomalyDetector(
         self.ratio_ = reference_ratio(Z, reference)
 
     def _search(self, rows):
+        faiss = None
+        if self.backend == "faiss":
+            owner = f"{type(self).__name__}(backend='faiss')"
+            faiss = require("faiss", extra="faiss", for_=owner)
         return RowSearch(
             rows,
-            device=resolve_device(self.device),
+            device=device_or_cpu(self.device, type(self).__name__),
             batch_size=self.batch_size,
-            backend=self.backend,
+            faiss=faiss,
         )
 
     def _graph(self, rows, degree):

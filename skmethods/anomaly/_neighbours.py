@@ -12,7 +12,6 @@ import math
 import numpy as np
 from sklearn import get_config
 
-from .._lazy import require
 from .._torch.device import sum_dtype
 from .._torch.threads import thread_limit
 from ._skeleton import skeleton_distances
@@ -109,16 +108,16 @@ class RowSearch:
     batch_size : int, default=None
         Queries in a tile; None takes what fits the cache and scikit-learn's
         ``working_memory``.
-    backend : {"torch", "faiss"}, default="torch"
-        faiss proposes candidates from an exact flat index in float32; what its
+    faiss : module, default=None
+        When given, candidates come from its exact flat index in float32; what that
         precision cannot decide is left to torch.
     """
 
-    def __init__(self, rows, *, device, batch_size=None, backend="torch"):
+    def __init__(self, rows, *, device, batch_size=None, faiss=None):
         import torch
 
         self.rows = rows
-        self.faiss = backend == "faiss"
+        self.faiss = faiss
         self.device = device
         self.batch_size = batch_size
         self.centre = rows.mean(0)
@@ -190,8 +189,7 @@ class RowSearch:
             todo = np.concatenate(undecided)
 
     def _run_faiss(self, Y, drop, solve, k):
-        faiss = require("faiss", extra="faiss", for_="backend='faiss'")
-        index = faiss.IndexFlatL2(self.rows.shape[1])
+        index = self.faiss.IndexFlatL2(self.rows.shape[1])
         index.add((self.rows - self.centre).astype(np.float32))
         batch = self.batch_size or 1024
         undecided = []
