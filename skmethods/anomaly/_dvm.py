@@ -26,11 +26,9 @@ from ._neighbours import RowMatcher, RowSearch
 from ._skeleton import (
     Graph,
     apply_scaling,
-    bounded_pencil,
     column_scaling,
-    local_scatter,
+    learn_metric,
     reference_ratio,
-    reference_scatter,
 )
 
 #: Weights of the squared distances in the two metrics.
@@ -327,10 +325,7 @@ class DVMAnomalyDetector(
     def _learn_metric(self, Z, graph):
         """Local within scatter against the scatter about the reference point."""
         reference = Z.max(0) if self.reference == "max" else Z.mean(0)
-        within = local_scatter(Z, graph.neighbours)
-        ridge = RIDGE * (np.trace(within) / len(within) or 1.0)
-        within[np.diag_indices_from(within)] += ridge
-        self.eigenvalues_, P = bounded_pencil(within, reference_scatter(Z, reference))
+        self.eigenvalues_, P = learn_metric(Z, graph.neighbours, reference, RIDGE)
         self.components_ = np.ascontiguousarray(P.T)
         self.reference_point_ = reference
         self.ratio_ = reference_ratio(Z, reference)

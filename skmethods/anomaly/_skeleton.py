@@ -100,19 +100,54 @@ def bounded_pencil(within, total):
     return rho, P
 
 
+def learn_metric(Z, neighbours, reference, ridge):
+    """Directions in which the neighbourhoods of the rows are round.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+    neighbours : ndarray of int of shape (n, K)
+    reference : ndarray of shape (d,)
+    ridge : float
+        Added to the local scatter, as a share of its mean eigenvalue.
+
+    Returns
+    -------
+    rho, P
+        As of ``bounded_pencil``, of the local against the reference scatter.
+    """
+    n, d = Z.shape
+    basis = None
+    if d > n + 1:  # all scatter is in the span of the rows and the reference
+        basis = linalg.qr(np.vstack([Z, reference]).T)[0]
+        Z, reference = Z @ basis[:, : n + 1], reference @ basis[:, : n + 1]
+    within = local_scatter(Z, neighbours)
+    ridge = ridge * (np.trace(within) / d or 1.0)
+    within[np.diag_indices_from(within)] += ridge
+    rho, P = bounded_pencil(within, reference_scatter(Z, reference))
+    if basis is not None:
+        rho = np.append(rho, np.ones(d - n - 1))
+        outside = basis[:, n + 1 :] / np.sqrt(ridge)
+        P = np.hstack([basis[:, : n + 1] @ P, outside])
+    return rho, P
+
+
 def reference_ratio(Z, reference):
     """The one eigenvalue below 1 of within against total scatter, for one reference.
 
     With S_T = S_W + c v v', v = reference - mean and c = n / (n + 1), the spectrum of
     pinv(S_T) S_W on the range of S_T is 1 except for ``1 - c v' pinv(S_T) v``.
     """
-    n = len(Z)
+    n, d = Z.shape
     mean = Z.mean(0)
-    v = reference - mean
-    c = n / (n + 1)
-    centred = Z - mean
-    total = centred.T @ centred + c * np.outer(v, v)
-    return float(np.clip(1 - c * v @ linalg.pinvh(total) @ v, 0.0, 1.0))
+    v = np.sqrt(n / (n + 1)) * (reference - mean)
+    A = np.vstack([Z - mean, v])  # S_T = A'A; sought is the leverage of its last row
+    if d <= n:
+        leverage = v @ linalg.pinvh(A.T @ A) @ v
+    else:
+        gram = A @ A.T
+        leverage = gram[-1] @ linalg.pinvh(gram)[:, -1]
+    return float(np.clip(1 - leverage, 0.0, 1.0))
 
 
 def skeleton_distances(Di, Dj, L, penalty):
