@@ -147,13 +147,13 @@ def test_shuffle():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_anomalies_random_state(kind):
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    state = np.random.get_state()[1].copy()
     X, y = make_anomalies(60, kind=kind, random_state=0)
     X2, y2 = make_anomalies(60, kind=kind, random_state=np.random.RandomState(0))
     assert_array_equal(X, X2)
     assert_array_equal(y, y2)
     assert not np.array_equal(X, make_anomalies(60, kind=kind, random_state=1)[0])
-    assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert_array_equal(np.random.get_state()[1], state)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +224,11 @@ def test_pairflip_takes_the_next_class_in_sorted_order():
 
 def test_labels_random_state():
     y = np.arange(200) % 5
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    state = np.random.get_state()[1].copy()
     a = make_noisy_labels(y, 0.3, random_state=0)[0]
     assert_array_equal(a, make_noisy_labels(y, 0.3, random_state=0)[0])
     assert not np.array_equal(a, make_noisy_labels(y, 0.3, random_state=1)[0])
-    assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert_array_equal(np.random.get_state()[1], state)
 
 
 def test_containers():
