@@ -144,8 +144,11 @@ class ReferenceClassifier(
         return self.classes_[best]
 
 
-def _squared_distances(block, center, scale):
-    return (((block - center) / scale) ** 2).mean(axis=1)
+def _distances(block, center, scale):
+    z = np.abs((block - center) / scale)
+    peak = z.max(axis=1)  # z * z would overflow
+    peak[peak == 0] = 1
+    return peak * np.sqrt(((z / peak[:, None]) ** 2).mean(axis=1))
 
 
 class ReferenceDetector(
@@ -187,9 +190,9 @@ class ReferenceDetector(
     def _scores(self, X):
         blocks = [X[i : i + 4096] for i in range(0, len(X), 4096)]
         done = Parallel(n_jobs=self.n_jobs)(
-            delayed(_squared_distances)(b, self.center_, self.scale_) for b in blocks
+            delayed(_distances)(b, self.center_, self.scale_) for b in blocks
         )
-        return -np.sqrt(np.concatenate(done))
+        return -np.concatenate(done)
 
     def score_samples(self, X):
         """Minus the scaled distance: larger is more normal."""
