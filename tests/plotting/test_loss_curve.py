@@ -14,6 +14,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skmethods.optim import LESAMClassifier
 from skmethods.plotting import LossCurveDisplay, ScoreDistributionDisplay
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -159,6 +160,17 @@ def test_scikit_learn_nets(cls, early_stopping):
         assert line.get_markevery() == [int(np.argmax(net.validation_scores_))]
     else:
         assert display.validation_line_ is None
+
+
+def test_lesam():
+    net = LESAMClassifier(
+        hidden_layer_sizes=(5,), max_iter=6, early_stopping=True, random_state=0
+    ).fit(X, Y)
+    display = LossCurveDisplay.from_estimator(net)
+    assert_array_equal(display.line_.get_ydata(), net.loss_curve_)
+    assert_array_equal(display.validation_line_.get_ydata(), net.validation_scores_)
+    assert_array_equal(display.rho_line_.get_ydata(), net.rho_curve_)
+    assert display.rho_line_.get_xdata()[-1] == net.n_iter_
 
 
 def test_inside_a_search_over_a_pipeline():

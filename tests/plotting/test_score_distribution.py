@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
+from skmethods.anomaly import DVMAnomalyDetector
 from skmethods.datasets import make_anomalies
 from skmethods.plotting import ScoreDistributionDisplay
 
@@ -221,8 +222,9 @@ def test_labels_that_do_not_say_what_an_anomaly_is(y):
         OneClassSVM(nu=0.1),
         EllipticEnvelope(random_state=0),
         make_pipeline(StandardScaler(), IsolationForest(random_state=0)),
+        DVMAnomalyDetector(contamination=0.1),
     ],
-    ids=["forest", "forest .1", "LOF", "SVM", "envelope", "pipeline"],
+    ids=["forest", "forest .1", "LOF", "SVM", "envelope", "pipeline", "DVM"],
 )
 def test_any_outlier_detector(data, detector):
     X_train, X, y = data
@@ -234,7 +236,7 @@ def test_any_outlier_detector(data, detector):
     assert_array_equal(display.scores < display.threshold, detector.predict(X) == -1)
     assert display.line_.get_xdata()[0] == display.threshold
     name = "LocalOutlierFactor IsolationForest OneClassSVM EllipticEnvelope"
-    assert display.name in name.split()
+    assert display.name in [*name.split(), "DVMAnomalyDetector"]
 
 
 class _Hidden:
