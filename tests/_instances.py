@@ -207,7 +207,11 @@ def _entries():
     """The entries of the public estimators; called once they can be imported."""
     return {
         "DVMAnomalyDetector": lambda cls: Entry(
-            instances=[cls(), cls(metric_blocks="joint", search="exact")],
+            instances=[
+                cls(),
+                cls(metric_blocks="joint", search="exact"),
+                cls(robust=True),
+            ],
             make_data=cloud,
             parameters={
                 "contamination": Matters("auto", 0.2),
@@ -215,6 +219,7 @@ def _entries():
                 "metric_blocks": Matters("both", "structure"),
                 "edge_penalty": Matters(0.9, 0.5),
                 "search": Matters("local", "exact"),
+                "robust": Matters(False, True),
                 "reference": Matters("max", "mean", attribute("eigenvalues_")),
                 "scaling": Matters("standard", "none"),
                 "backend": Matters("torch", "faiss", without("faiss")),
