@@ -11,7 +11,15 @@ from contextlib import ExitStack
 import torch
 
 from .._torch.nets import frozen_batch_norm
-from ._foreach import rng_states, scale_, set_rng_states, tensor_norms
+from ._foreach import (
+    add_scaled_,
+    perturbation,
+    perturbation_on_device,
+    rng_states,
+    set_rng_states,
+    tensor_norms,
+    total_norm,
+)
 
 _NO_CLOSURE = (
     "LESAM.step needs a closure, since it evaluates the loss twice. Write\n"
@@ -197,8 +205,9 @@ class LESAM(torch.optim.Optimizer):
     # -- settings ----------------------------------------------------------------------
 
     def _shared(self, key):
-        value = self.param_groups[0][key]
-        if any(group[key] != value for group in self.param_groups[1:]):
+        first, *others = self.param_groups
+        value = first[key]
+        if others and any(group[key] != value for group in others):
             raise ValueError(
                 f"{key} differs between the parameter groups. LE-SAM takes one norm "
                 f"over all parameters: {key} must be the same in every group."
@@ -254,22 +263,25 @@ class LESAM(torch.optim.Optimizer):
         """
         if closure is None:
             raise ValueError(_NO_CLOSURE)
-        closure = torch.enable_grad()(closure)
         if self._shared("sigma") == 0 or self._shared("rho_max") == 0:
-            loss = closure()  # nothing to perturb: the base optimiser at its own cost
-            self._rho, self._norm = torch.zeros(()), None
+            with torch.enable_grad():
+                loss = closure()  # nothing to perturb: the base optimiser at its cost
+            self._rho, self._norm = 0.0, None
             if self.center_subtract:
                 grads = [p.grad for g in self.param_groups for p in g["params"]]
-                scale_([g for g in grads if g is not None], 1 - self.center_subtract)
+                grads = [g for g in grads if g is not None]
+                torch._foreach_mul_(grads, 1 - self.center_subtract)
             self._descend(grad_scaler)
             return loss
         rng = rng_states(self.param_groups) if self.same_rng else None
-        loss = closure()
+        with torch.enable_grad():
+            loss = closure()
         self.ascent_step(grad_scale=grad_scaler.get_scale() if grad_scaler else None)
         try:
             if rng:
                 set_rng_states(rng)
-            closure()
+            with torch.enable_grad():
+                closure()
         except BaseException:
             self._restore()
             raise
@@ -315,27 +327,20 @@ class LESAM(torch.optim.Optimizer):
             raise RuntimeError(
                 "No parameter has a gradient. Call backward() before ascent_step()."
             )
-        norm = torch.linalg.vector_norm(
-            torch.stack([n.to(norms[0].device) for n in norms])
-        )
-        if grad_scale is not None:
-            norm = norm / grad_scale
-        usable = norm.isfinite() & (norm > 0)
-        rho = torch.where(usable, (sigma / (norm + eps)).clamp(max=rho_max), 0.0)
-        factor = rho / (norm + eps)
-        if grad_scale is not None:
-            factor = factor / grad_scale
+        scale = 1.0 if grad_scale is None else grad_scale
+        if all(n.device.type == "cpu" for n in norms):  # looking at a number is free
+            norm = math.hypot(*map(float, norms))
+            found = perturbation(norm, float(scale), sigma, rho_max, eps)
+        else:
+            norm = total_norm(norms)
+            found = perturbation_on_device(norm, scale, sigma, rho_max, eps)
+        norm, rho, factor, usable = found
         self._rho, self._norm = rho, norm
         saved = []
         for params, grads, sign in work:
             copies = [torch.empty_like(p) for p in params]
             torch._foreach_copy_(copies, params)
-            scale_(grads, factor * sign)
-            torch._foreach_add_(params, grads)
-            # 0 * inf is not 0. On the CPU looking is free; elsewhere it would wait.
-            if usable.device.type != "cpu" or not usable:
-                for p, copy in zip(params, copies, strict=True):
-                    torch.where(usable.to(p.device), p, copy, out=p)
+            add_scaled_(params, grads, factor * sign, usable, copies)
             for p in params:
                 p.grad = None
             saved.append((params, copies, centers.pop(0) if centers else None))

@@ -205,7 +205,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
 
         def before_epoch(epoch):
             if rhos:
-                rho_curve.append(float(torch.stack(rhos).mean()))
+                rho_curve.append(_mean(rhos))
                 rhos.clear()
             seeds.reseed(done + epoch)
             if schedules:
@@ -257,7 +257,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 verbose=self.verbose,
             )
         hook.remove()
-        rho_curve.append(float(torch.stack(rhos).mean()))
+        rho_curve.append(_mean(rhos))
         self.loss_curve_ = [*self.loss_curve_, *record.loss_curve]
         self.rho_curve_ = [*self.rho_curve_, *rho_curve[: record.n_iter]]
         if held_out:
@@ -321,6 +321,11 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
 
             saved = _map_tensors(self.optimizer_, torch.tensor, of=np.ndarray)
             self.optimizer_ = self._make_optimizer(self.module_, saved)
+
+
+def _mean(numbers):
+    """Of floats, or of 0-d tensors of a device, which is asked once."""
+    return float(sum(numbers) / len(numbers))
 
 
 def _map_tensors(tree, change, of=None):

@@ -1,6 +1,7 @@
 """The optimiser: the rule itself (A1-A5) and its settings."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -112,7 +113,7 @@ def test_true_rise_tends_to_sigma_linearly():
         loss = closure_for(optimizer)()
         optimizer.ascent_step()
         excess.append(rise(closure_for, optimizer, loss) / sigma - 1)
-    for larger, smaller in zip(excess, excess[1:], strict=False):
+    for larger, smaller in pairwise(excess):
         assert larger / smaller == pytest.approx(10, rel=0.15)
 
 

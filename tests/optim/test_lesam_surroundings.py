@@ -87,7 +87,7 @@ def test_loads_a_checkpoint_of_the_base():
 
 
 def test_load_state_dict_hooks_are_called():
-    model, closure_for = problem()
+    model, _ = problem()
     optimizer = LESAM(model.parameters(), lr=0.1)
     seen = []
     optimizer.register_load_state_dict_post_hook(lambda o: seen.append(o))
