@@ -472,6 +472,7 @@ class _Found(_Tile):
         with np.errstate(over="ignore"):
             value, self.index = index.search(y.astype(np.float32), c)
         value = value.astype(float)
+        farthest = value[:, -1].copy()
         value[self.index == drop[:, None]] = np.inf
         self.drop = drop
         norm = np.sqrt(np.einsum("ij,ij->i", y, y))
@@ -479,7 +480,7 @@ class _Found(_Tile):
         reach = np.sort(value, axis=1)[:, min(k, c) - 1]
         reach = reach + 2 * _error_bound(reach, norm, unit)
         # Rows that faiss did not return are farther than the last that it did.
-        self.sure = (value[:, -1] > reach) & (self.index[:, -1] >= 0) | (c == n)
+        self.sure = (farthest > reach) & (self.index[:, -1] >= 0) | (c == n)
         self.sure &= np.isfinite(reach)
 
     def nearest(self, k):
