@@ -15,6 +15,8 @@ handwritten digits of which 40 % carry a wrong label.
 # :func:`~skmethods.make_noisy_labels` replaces an exact number of labels and says
 # which. The labels of the test rows stay right.
 
+from functools import cache
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -43,7 +45,8 @@ budgets = {"SGD": 0.0, "LE-SAM": 0.1}
 colours = ["#0072B2", "#D55E00"]
 
 
-def fit(sigma, max_iter, seed=0, standardize=False):
+@cache  # the second picture uses the fits of the first again
+def fit(sigma, max_iter, seed, standardize):
     """The network of this example."""
     net = LESAMClassifier(
         hidden_layer_sizes=(128, 128),
@@ -57,7 +60,7 @@ def fit(sigma, max_iter, seed=0, standardize=False):
 
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
 for name, sigma in budgets.items():
-    net = fit(sigma, max_iter=80)
+    net = fit(sigma, max_iter=80, seed=0, standardize=False)
     LossCurveDisplay.from_estimator(net, name=name, ax=axes[0])
     learnt = np.mean(net.predict(X_train[flipped]) == y_noisy[flipped])
     print(f"{name} has learnt {learnt:.0%} of the wrong labels by heart")
@@ -86,7 +89,9 @@ axes[0].text(80, oracle + 0.01, "oracle", color="grey", ha="right")
 def accuracies(sigma, max_iter, standardize=False):
     """Accuracy on the test rows for two seeds."""
     return [
-        fit(sigma, max_iter, seed, standardize).score(X_test, y_test)
+        fit(sigma, max_iter=max_iter, seed=seed, standardize=standardize).score(
+            X_test, y_test
+        )
         for seed in range(2)
     ]
 
