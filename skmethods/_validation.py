@@ -140,6 +140,19 @@ def _refuse_silent_conversions(a, name):
             )
 
 
+def _refuse_mixed_labels(labels, name):
+    """Refuse text beside other labels, which nothing can sort."""
+    if labels.dtype.kind != "O":
+        return
+    texts = [isinstance(label, str) for label in labels]
+    if any(texts) and not all(texts):
+        types = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise TypeError(
+            f"{name} mixes labels of types {types}, which cannot be ordered. Use one "
+            "type, e.g. all strings."
+        )
+
+
 def _columns_without_numbers(X):
     """Names (or positions) of the columns that ``float`` does not take."""
     names = list(getattr(X, "columns", []))
@@ -210,13 +223,16 @@ def check_table(estimator, X, y=_NO_Y, *, reset, dtype=(np.float64, np.float32),
     # which these estimators do not claim to support.
     with config_context(array_api_dispatch=False):
         try:
-            return validate_data(
+            checked = validate_data(
                 estimator, X, reset=reset, dtype=dtype, order="C", **kw
             )
         except (TypeError, ValueError, OverflowError) as exc:
             if any(sign in str(exc) for sign in _CONVERSION_FAILED):
                 raise _not_numbers(exc, X, y) from exc
             raise
+    if isinstance(checked, tuple):
+        _refuse_mixed_labels(checked[1], "y")
+    return checked
 
 
 def check_weights(sample_weight, X):
@@ -294,12 +310,7 @@ def check_groups(groups, n_samples, *, name="groups", estimator=None):
             f"{name} has {int(missing.sum())} missing values, the first in row "
             f"{int(missing.argmax())}. Give every row a label or drop those rows."
         )
-    if groups.dtype.kind == "O" and len({type(g) for g in groups}) > 1:
-        types = sorted({type(g).__name__ for g in groups})
-        raise TypeError(
-            f"{name} mixes labels of types {', '.join(types)}, which cannot be "
-            "ordered. Use one type, e.g. all strings."
-        )
+    _refuse_mixed_labels(groups, name)
     labels, codes = np.unique(groups, return_inverse=True)
     return labels, codes
 

@@ -1,6 +1,7 @@
 """Checks of state: pickles, determinism, globals, refits, threads, parameters."""
 
 import contextlib
+import copy
 import io
 import os
 import pickle
@@ -67,10 +68,23 @@ def check_pickle_in_fresh_process(entry, estimator):
     assert_same(here, there[0], "a fresh process")
     if len(there) == 2:
         assert_same(here, there[1], "loading on a machine without a GPU")
-        assert "cuda" in text.lower(), (
+        assert "cuda" in text.lower() or not _computes_on_device(fitted, X), (
             "an estimator that was fitted on a GPU computes on the CPU without a "
             f"warning that names its device; warnings: {text!r}"
         )
+
+
+def _computes_on_device(fitted, X):
+    """Whether predicting uses the device: a wrong one is noticed."""
+    if hasattr(fitted, "device_"):
+        return True
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            results(copy.copy(fitted).set_params(device="no-such-device"), X)
+        except ValueError:
+            return True
+    return bool(caught)
 
 
 @check()

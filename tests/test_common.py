@@ -138,17 +138,14 @@ def test_inplace(name):
 _ARRAY_API = """
 import sys, warnings
 warnings.simplefilter("ignore")
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import estimator_checks_generator
 from tests._instances import all_entries
 for name, entry in all_entries().items():
     for estimator in entry.instances:
-        done = check_estimator(
-            estimator, expected_failed_checks=entry.expected_failed_checks,
-            on_skip=None, on_fail=None,
-        )
-        for r in done:
-            if r["check_name"] == "check_array_api_input":
-                print(name, r["status"], r["exception"])
+        for est, check in estimator_checks_generator(estimator):
+            if "check_array_api_input" in str(getattr(check, "func", check)):
+                check(est)
+                print(name)
 """
 
 
@@ -159,7 +156,6 @@ def test_sklearn_array_api(tmp_path):
     )
     lines = found.splitlines()
     assert len(lines) == len(_instances_for_sklearn())
-    assert all(line.split()[1] == "passed" for line in lines), found
 
 
 def _our_cases():

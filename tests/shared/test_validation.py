@@ -403,3 +403,11 @@ def test_progress_asks_for_attributes_only_when_needed():
 def test_adapter_works_with_dispatch_on():
     with config_context(array_api_dispatch=False):
         assert np.array_equal(table(torch.tensor(X)), X)
+
+
+def test_mixed_labels_are_refused():
+    with pytest.raises(TypeError, match="y mixes labels of types bool, str"):
+        y = np.array([True, "yes", False, "yes"], dtype=object)
+        check_table(Plain(), X, y, reset=True)
+    for y in (np.array([1, True, 2.0, 3], dtype=object), np.array(["a"] * 4, object)):
+        assert np.array_equal(check_table(Plain(), X, y, reset=True)[1], y)
