@@ -9,6 +9,16 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import pytest
 
+# Failing asserts in the shared checks show their values, as those in tests do.
+pytest.register_assert_rewrite(
+    "tests._checks_callbacks",
+    "tests._checks_compose",
+    "tests._checks_input",
+    "tests._checks_state",
+    "tests._faults",
+    "tests._observe",
+)
+
 
 def pytest_collection_modifyitems(items):
     """Tests marked ``gpu`` are skipped where CUDA cannot be used."""

@@ -90,6 +90,8 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
         Their names, when all are strings.
     module_ : torch.nn.Module
         The network, in evaluation mode; its input is standardised.
+    module_factory_ : callable
+        Makes a network of the same architecture, for loading a pickle.
     mean_, scale_ : ndarray of shape (n_features_in_,) or None
         What `standardize` subtracts and divides by.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
