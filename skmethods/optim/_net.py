@@ -150,8 +150,8 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
             **common,
         )
         if state:
-            groups = optimizer.state_dict()["param_groups"]
-            optimizer.load_state_dict({"state": state, "param_groups": groups})
+            saved = optimizer.state_dict() | {"state": copy.deepcopy(state)}
+            optimizer.load_state_dict(saved)
         return optimizer
 
     # -- training ----------------------------------------------------------------------
