@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import threading
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tests._checks import check, is_iterative
-from tests._observe import fit, results
+from tests._observe import assert_same, fit, results
 
 
 class Recorder:
@@ -158,11 +159,14 @@ def check_callback_stops(entry, estimator):
 def check_interrupted_fit(entry, estimator):
     """Ctrl-C or a broken callback mid-fit: state as before, callbacks torn down."""
     X, y = entry.make_data()
+    settings = [{}]
+    if "warm_start" in estimator.get_params(deep=False):
+        settings.append({"warm_start": True})
     for exception in (KeyboardInterrupt(), RuntimeError("broken callback")):
-        for good_first in (False, True):
-            est = clone(estimator)
+        for good_first, params in itertools.product((False, True), settings):
+            est = clone(estimator).set_params(**params)
             if good_first:
-                fit(est, X, y)
+                expected = results(fit(est, X, y), X)
             seen = Recorder(raises=exception, when=2 * is_iterative(entry, estimator))
             est.set_callbacks(seen)
             before = vars(est).copy()
@@ -179,5 +183,7 @@ def check_interrupted_fit(entry, estimator):
                 if before.get(k, est) is not vars(est).get(k, est)
             )
             assert not changed, f"an interrupted fit changed {changed}"
+            if good_first:
+                assert_same(expected, results(est, X), "an interrupted fit")
             est.set_callbacks()
             fit(est, X, y)  # and it can be fitted again

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import sklearn
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 
 from tests._checks import check, has_method, has_parameter, is_iterative
 from tests._child import NO_DEVICES, output_of
@@ -255,6 +256,61 @@ def check_refit_forgets(entry, estimator):
         "attributes of an earlier fit stay behind: "
         f"{sorted(vars(again).keys() ^ vars(fresh).keys())}"
     )
+
+
+@check(has_method("partial_fit"))
+def check_partial_fit(entry, estimator):
+    """Starts from nothing; a call that is refused or interrupted leaves no trace."""
+    X, y = entry.make_data()
+    more = {"classes": np.unique(y)} if is_classifier(estimator) else {}
+
+    def part(est, rows, X=X):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            if y is None:
+                return est.partial_fit(X[rows])
+            return est.partial_fit(X[rows], y[rows], **more)
+
+    est = part(clone(estimator), slice(0, 30))
+    once = results(est, X)
+    part(est, slice(30, None))
+    twice = results(est, X)
+    assert not same(once, twice), "a second partial_fit makes no difference"
+    again = part(part(clone(estimator), slice(0, 30)), slice(30, None))
+    if estimator.get_params().get("random_state", 0) is not None:
+        assert_same(twice, results(again, X), "repeating the calls")
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    for data, words in ((bad, "NaN"), (X[:, :-1], "features")):
+        try:
+            part(est, slice(0, 20), data)
+        except ValueError as exc:
+            assert words in str(exc), exc
+        else:
+            raise AssertionError(f"partial_fit accepts bad data ({words})")
+        assert_same(twice, results(est, X), "a refused partial_fit")
+    est.set_callbacks(_Interrupt())
+    with contextlib.suppress(KeyboardInterrupt):
+        part(est, slice(0, 20))
+        raise AssertionError("partial_fit never calls the callbacks")
+    est.set_callbacks()
+    assert_same(twice, results(est, X), "an interrupted partial_fit")
+
+
+class _Interrupt:
+    """Ctrl-C at the end of the first task."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        raise KeyboardInterrupt
+
+    def teardown(self, estimator, context):
+        pass
 
 
 @check(lambda entry, estimator: is_classifier(estimator))

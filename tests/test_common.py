@@ -138,7 +138,9 @@ def test_inplace(name):
 _ARRAY_API = """
 import sys, warnings
 warnings.simplefilter("ignore")
+import sklearn
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from tests._checks_input import check_torch_tensors
 from tests._instances import all_entries
 for name, entry in all_entries().items():
     for estimator in entry.instances:
@@ -146,6 +148,8 @@ for name, entry in all_entries().items():
             if "check_array_api_input" in str(getattr(check, "func", check)):
                 check(est)
                 print(name)
+        with sklearn.config_context(array_api_dispatch=True):
+            check_torch_tensors(entry, estimator)
 """
 
 
