@@ -25,7 +25,7 @@ class Seeds:
     Parameters
     ----------
     random_state : int, RandomState instance or None
-        As everywhere in scikit-learn.
+        As everywhere in scikit-learn; None draws from numpy's global generator.
 
     Attributes
     ----------
