@@ -110,11 +110,7 @@ def fit_net(
             module.eval()
 
             value = float(total)  # the one synchronisation of an epoch
-            if (
-                not value <= ceiling
-                or not math.isfinite(value)
-                or not all_finite(module)
-            ):
+            if not (usable(value) and all_finite(module)):
                 diverged = DIVERGED.format(value, epoch + 1, max_iter)
                 if epoch == 0:
                     raise ValueError(diverged)
@@ -147,7 +143,9 @@ def fit_net(
         with torch.no_grad():
             value = float(loss(module, *batch))
         if not usable(value):
-            raise ValueError(diverged or DIVERGED.format(value, max_iter, max_iter))
+            raise ValueError(
+                diverged or DIVERGED.format(value, record.n_iter, max_iter)
+            )
     if diverged:
         text = f"{diverged} The last good weights are kept."
         warnings.warn(text, ConvergenceWarning, stacklevel=3)
