@@ -376,7 +376,7 @@ class DVMAnomalyDetector(
         k = min(degree, len(rows) - 1)
         search = self._search(rows)
         if k == 1:
-            return Graph(*(a[:, None] for a in search.nearest_other()))
+            return Graph(*search.nearest_other())
         return Graph(*search.nearest(rows, k, drop=np.arange(len(rows))))
 
     def _extend(self, Z):

@@ -19,6 +19,10 @@ from ._skeleton import skeleton_distances
 #: Bytes of a tile on a CPU and on an accelerator (measured; see bench_dvm.py).
 TILE_BYTES = {"cpu": 24 * 2**20}
 TILE_BYTES_ELSEWHERE = 512 * 2**20
+#: Rows of a block, when only the nearest row is wanted; four blocks make a tile of
+#: 1 MiB on a CPU, which stays in its cache.
+BLOCK = {"cpu": 256}
+BLOCK_ELSEWHERE = 4096
 #: More candidates than this for one query, and the tile is repeated in float64.
 MAX_CANDIDATES = 64
 #: Pairs (query, row) measured at once in float64.
@@ -217,6 +221,11 @@ class RowSearch:
             Squared distances, ascending.
         """
         drop = np.full(len(Y), -1) if drop is None else drop
+        if k == 1 and self._in_blocks():
+            return self._nearest_one(Y, drop, symmetric=False)
+        return self._nearest(Y, k, drop)
+
+    def _nearest(self, Y, k, drop):
         out = (np.empty((len(Y), k), dtype=np.int64), np.empty((len(Y), k)))
 
         def solve(batch, rows):
@@ -229,68 +238,97 @@ class RowSearch:
     def nearest_other(self):
         """For each row the nearest other row: ``nearest(rows, 1, drop=arange(n))``.
 
-        A product of two rows serves both, so that half of the tiles suffice.
+        A product of two rows serves both, so that half of the products suffice.
 
         Returns
         -------
-        index : ndarray of int of shape (n,)
-        squared : ndarray of float64 of shape (n,)
+        index : ndarray of int of shape (n, 1)
+        squared : ndarray of float64 of shape (n, 1)
+        """
+        own = np.arange(len(self.rows))
+        if self._in_blocks():
+            return self._nearest_one(self.rows, own, symmetric=True)
+        return self.nearest(self.rows, 1, drop=own)
+
+    def _block(self):
+        return BLOCK.get(self.device.type, BLOCK_ELSEWHERE)
+
+    def _in_blocks(self):
+        small = self.batch_size is not None and self.batch_size < self._block()
+        return self.faiss is None and not small
+
+    def _nearest_one(self, Y, drop, symmetric):
+        """``nearest`` for one row: only minima over blocks of rows are kept.
+
+        The block that holds the smallest minimum is then looked into. Where another
+        block may hold a nearer row within the error, the query is asked again.
         """
         import torch
 
-        if self.faiss:
-            index, squared = self.nearest(self.rows, 1, drop=np.arange(len(self.rows)))
-            return index[:, 0], squared[:, 0]
-        rows, n, dtype = self.rows, len(self.rows), self._levels[0]
+        dtype, step = self._levels[0], self._block()
         B = self._memory(dtype)
-        batch = self._batch(dtype.itemsize)
-        unit = self._unit(dtype)
-        space = B.new_empty(min(batch, n) * n)
-        index, squared = np.empty(n, dtype=np.int64), np.empty(n)
-        unsure = np.zeros(n, dtype=bool)
-        # Over the batches before that of a row: the smallest of their minima, the
-        # second smallest, and where the smallest was.
-        low = B.new_full((2, n), math.inf)
-        where = torch.zeros(n, dtype=torch.int64, device=B.device)
-        with thread_limit(min(batch, n) * B.numel()):
-            for first in range(0, n, batch):
-                own = np.arange(first, min(first + batch, n))
-                tile = _Tile(self, rows[own], B[:, first:], space, own, False, first)
-                if own[-1] + 1 < n:
-                    column = tile.T[:, len(own) :].amin(0)
-                    best, second = low[:, own[-1] + 1 :]
-                    where[own[-1] + 1 :][column < best] = first
-                    torch.minimum(second, best.maximum(column), out=second)
-                    torch.minimum(best, column, out=best)
-                if len(own) == 1 and own[-1] + 1 == n:  # no row behind the last
-                    index[own], squared[own] = 0, np.inf
-                    continue
-                j, d, left = tile.nearest(1)
-                index[own], squared[own], unsure[own] = j[:, 0], d[:, 0], left
-            low, where = low.double().cpu().numpy(), where.cpu().numpy()
-            norm = np.sqrt(((rows - self.centre) ** 2).sum(1))
-            reach = np.minimum(squared, np.maximum(low[0], 0))
-            reach += 2 * _error_bound(reach, norm, unit)
-            earlier = ~(low[0] > reach)
-            unsure |= earlier & ~(low[1] > reach)
-            none = np.full(n, -1)
-            todo = np.flatnonzero(earlier & ~unsure)
+        m, n = len(Y), len(self.rows)
+        y = Y - self.centre
+        norm2 = np.einsum("ij,ij->i", y, y)
+        A = np.column_stack([y, np.ones(m), norm2])
+        A = torch.tensor(A, dtype=dtype, device=B.device)
+        space = B.new_empty(min(step, m) * min(4 * step, n))
+
+        def tile(part, at, stop):
+            shape = len(part), min(stop, n) - at
+            T = space[: shape[0] * shape[1]].view(shape)
+            return torch.mm(part, B[:, at:stop], out=T)
+
+        def without(T, lost, at):
+            r = np.flatnonzero((lost >= at) & (lost < at + T.shape[1]))
+            T[r, lost[r] - at] = math.inf
+
+        found = _BlockMinima(m, B)
+        any_lost = (drop >= 0).any()
+        with thread_limit(space.numel() * len(B)):
+            for start in range(0, m, step):
+                part, lost = A[start : start + step], drop[start : start + step]
+                first = start if symmetric else 0
+                minima, columns = [], []
+                for at in range(first, n, 4 * step):
+                    T = tile(part, at, at + 4 * step)
+                    if symmetric and at == first:
+                        T.fill_diagonal_(math.inf)
+                    elif any_lost and not symmetric:
+                        without(T, lost, at)
+                    minima.append(_block_minima(T, step))
+                    if symmetric:
+                        columns.append(T.amin(0))
+                found.rows(start, torch.cat(minima, 1), first, step)
+                if symmetric:
+                    found.columns(start + step, torch.cat(columns)[step:], start)
+
+            best, second, where = found.host()
+            norm = np.sqrt(norm2)
+            reach = np.maximum(best, 0)
+            reach += 2 * _error_bound(reach, norm, self._unit(dtype))
+            unsure = ~(second > reach)
+            limit = torch.tensor(reach, dtype=dtype, device=B.device)[:, None]
+            todo = np.flatnonzero(~unsure)
             todo = todo[np.argsort(where[todo], kind="stable")]
+            pairs = [(todo[:0], todo[:0])]
             starts = np.unique(where[todo], return_index=True)[1]
-            for mine in np.split(todo, starts[1:]) if len(todo) else []:
-                first = where[mine[0]]
-                part = B[:, first : first + batch]
-                tile = _Tile(self, rows[mine], part, space, none[mine], False, first)
-                r, j = _true(tile.T <= tile._to(reach[mine], dtype)[:, None])
-                j, d, left = tile._closest(r.cpu().numpy(), j.cpu().numpy() + first, 1)
-                better = d[:, 0] < squared[mine]
-                better |= (d[:, 0] == squared[mine]) & (j[:, 0] < index[mine])
-                index[mine[better]], squared[mine[better]] = j[better, 0], d[better, 0]
-                unsure[mine] |= left
+            for block in np.split(todo, starts[1:]):
+                for mine in np.split(block, range(step, len(block), step)):
+                    if not len(mine):
+                        continue
+                    at, which = where[mine[0]], torch.as_tensor(mine, device=B.device)
+                    T = tile(A[which], at, at + step)
+                    if any_lost:
+                        without(T, drop[mine], at)
+                    r, j = (a.cpu().numpy() for a in _true(limit[which] >= T))
+                    pairs.append((mine[r], j + at))
+        r, j = map(np.concatenate, zip(*pairs, strict=True))
+        index, squared, left = _closest(Y, self.rows, r, j, 1, last=False)
+        unsure |= left
         again = np.flatnonzero(unsure)
         if len(again):
-            j, d = self.nearest(rows[again], 1, drop=again)
-            index[again], squared[again] = j[:, 0], d[:, 0]
+            index[again], squared[again] = self._nearest(Y[again], 1, drop[again])
         return index, squared
 
     def skeleton(self, Y, graph, penalty, *, n_near=None, drop=None):
@@ -342,13 +380,82 @@ def _error_bound(squared, norm, unit):
     return (root + 2 * norm) ** 2 * (unit * (1 + unit**0.5) ** 2)
 
 
-class _Tile:
-    """Squared distances from a batch of queries to all rows, with an error bound.
+def _block_minima(T, step):
+    """The smallest entry of each row of T in each `step` columns."""
+    import torch
 
-    ``T[r, j]`` belongs to the query r and the row ``first + j``.
+    whole = T.shape[1] // step
+    parts = []
+    if whole:
+        parts.append(T[:, : whole * step].unflatten(1, (whole, step)).amin(2))
+    if whole * step < T.shape[1]:
+        parts.append(T[:, whole * step :].amin(1, keepdim=True))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+
+def _closest(Y, rows, r, j, k, last):
+    """The k nearest rows among candidates: pairs of a query r and a row j.
+
+    Returns indices and squared distances, measured in float64, and which queries are
+    undecided: they have too few candidates, or too many unless this is the last word.
+    """
+    m, n = len(Y), len(rows)
+    count = np.bincount(r, minlength=m)
+    left = (count < k) | ((count > k + MAX_CANDIDATES) & (not last))
+    keep = ~left[r]
+    key = np.sort(r[keep] * n + j[keep])  # by query, then by index
+    r, j = np.divmod(key, n)
+    count[left] = 0
+    squared = pair_distances(Y, rows, r, j)
+    place = np.arange(len(r)) - (np.cumsum(count) - count)[r]
+    shape = m, max(k, count.max(initial=0))
+    table, column = np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
+    table[r, place], column[r, place] = squared, j
+    take = np.arange(m)[:, None], np.argsort(table, axis=1, kind="stable")[:, :k]
+    return column[take], table[take], left
+
+
+class _BlockMinima:
+    """For each query the smallest and second smallest minimum of a block, and where.
+
+    A block is known by its first row.
     """
 
-    def __init__(self, search, Y, B, space, drop, last, first=0):
+    def __init__(self, m, like):
+        import torch
+
+        self.best = like.new_full((m,), math.inf)
+        self.second = self.best.clone()
+        self.where = torch.zeros(m, dtype=torch.int64, device=like.device)
+
+    def rows(self, start, minima, first, step):
+        """Minima of the queries from `start` on, over consecutive blocks."""
+        for_these = slice(start, start + len(minima))
+        value, block = minima.topk(min(2, minima.shape[1]), dim=1, largest=False)
+        self._merge(for_these, value[:, 0], first + step * block[:, 0])
+        if value.shape[1] == 2:
+            second = self.second[for_these]
+            second.copy_(second.minimum(value[:, 1]))
+
+    def columns(self, start, minima, block):
+        """Minima over one block of the queries from `start` on."""
+        self._merge(slice(start, start + len(minima)), minima, block)
+
+    def _merge(self, which, value, block):
+        best, second, where = self.best[which], self.second[which], self.where[which]
+        second.copy_(second.minimum(best.maximum(value)))
+        where.copy_(where.where(best <= value, block))
+        best.copy_(best.minimum(value))
+
+    def host(self):
+        tensors = self.best.double(), self.second.double(), self.where
+        return [a.cpu().numpy() for a in tensors]
+
+
+class _Tile:
+    """Squared distances from a batch of queries to all rows, with an error bound."""
+
+    def __init__(self, search, Y, B, space, drop, last):
         import torch
 
         y = Y - search.centre
@@ -359,8 +466,8 @@ class _Tile:
         self.T = torch.mm(aug, B, out=space[: shape[0] * shape[1]].view(shape))
         dropped = np.flatnonzero(drop >= 0)
         if len(dropped):
-            self.T[self._to(dropped), self._to(drop[dropped] - first)] = math.inf
-        self.Y, self.rows, self.first = Y, search.rows, first
+            self.T[self._to(dropped), self._to(drop[dropped])] = math.inf
+        self.Y, self.rows = Y, search.rows
         self.norm = self._to(np.sqrt(norm2), B.dtype)
         self.unit, self.last = search._unit(B.dtype), last
 
@@ -391,28 +498,11 @@ class _Tile:
             tail = _true(self.T[:, group * width :] <= reach[:, None])
             r = np.concatenate([r, tail[0].cpu().numpy()])
             j = np.concatenate([j, tail[1].cpu().numpy() + group * width])
-        return self._closest(r, j + self.first, k)
+        return _closest(self.Y, self.rows, r, j, k, self.last)
 
     def _too_many(self, count, limit):
+        """Which queries float64 should decide."""
         return (count > limit) & (not self.last)
-
-    def _closest(self, r, j, k):
-        """The k nearest among candidates (r, j), measured in float64."""
-        m, n = len(self.Y), len(self.rows)
-        count = np.bincount(r, minlength=m)
-        left = (count < k) | self._too_many(count, k + MAX_CANDIDATES)
-        keep = ~left[r]
-        key = np.sort(r[keep] * n + j[keep])  # by query, then by index
-        r, j = np.divmod(key, n)
-        count[left] = 0
-        squared = pair_distances(self.Y, self.rows, r, j)
-        place = np.arange(len(r)) - (np.cumsum(count) - count)[r]
-        shape = m, max(k, count.max(initial=0))
-        table, column = np.full(shape, np.inf), np.zeros(shape, dtype=np.int64)
-        table[r, place], column[r, place] = squared, j
-        order = np.argsort(table, axis=1, kind="stable")[:, :k]
-        take = np.arange(m)[:, None], order
-        return column[take], table[take], left
 
     def edges_of(self, index, squared, graph, penalty):
         """Best over the edges that leave the rows `index`; see RowSearch.skeleton."""
@@ -487,7 +577,9 @@ class _Found(_Tile):
         r = np.repeat(np.arange(len(self.Y)), self.index.shape[1])
         j = self.index.ravel()
         keep = self.sure[r] & (j != self.drop[r])
-        index, squared, left = self._closest(r[keep], j[keep], k)
+        index, squared, left = _closest(
+            self.Y, self.rows, r[keep], j[keep], k, last=False
+        )
         return index, squared, left | ~self.sure
 
     def edges_of(self, index, squared, graph, penalty):

@@ -75,14 +75,28 @@ def test_nearest_rows_of_queries(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch_size", [None, 1, 7, 64, 1000])
-def test_symmetric_search_is_the_full_one(kind, batch_size):
+@pytest.mark.parametrize("block", [1, 7, 32, 256])
+def test_search_in_blocks_is_the_full_one(kind, block, monkeypatch):
+    """One nearest row by block minima; other rows by half of the products."""
+    monkeypatch.setitem(_neighbours.BLOCK, "cpu", block)
     X = clouds(250)[kind]
+    own = np.arange(len(X))
+    search = RowSearch(X, device=CPU)
+    full = search._nearest(X, 1, own)
+    for found in (search.nearest_other(), search.nearest(X, 1, drop=own)):
+        assert_array_equal(found[0], full[0])
+        assert_array_equal(found[1], full[1])
+    Y = np.r_[clouds(70, seed=1)[kind], X[:9] * 1e8 + 1]
+    drop = np.arange(len(Y)) * 3 % 11 - 1
+    assert_nearest(search.nearest(Y, 1), Y, X, 1)
+    assert_nearest(search.nearest(Y, 1, drop=drop), Y, X, 1, drop)
+
+
+@pytest.mark.parametrize("batch_size", [1, 100, 1000])
+def test_search_with_a_batch_size(batch_size):
+    X = clouds(300)["normal"]
     search = RowSearch(X, device=CPU, batch_size=batch_size)
-    index, squared = search.nearest_other()
-    full = RowSearch(X, device=CPU).nearest(X, 1, drop=np.arange(len(X)))
-    assert_array_equal(index, full[0][:, 0])
-    assert_array_equal(squared, full[1][:, 0])
+    assert_nearest(search.nearest_other(), X, X, 1, np.arange(300))
 
 
 def test_large_groups_of_columns():
@@ -100,8 +114,7 @@ def test_large_groups_of_columns():
 @pytest.mark.parametrize("n", [2, 3, 20])
 def test_few_rows(n):
     X = np.random.default_rng(0).standard_normal((n, 3))
-    index, squared = RowSearch(X, device=CPU).nearest_other()
-    assert_nearest((index[:, None], squared[:, None]), X, X, 1, np.arange(n))
+    assert_nearest(RowSearch(X, device=CPU).nearest_other(), X, X, 1, np.arange(n))
     found = RowSearch(X, device=CPU).nearest(X, n - 1, drop=np.arange(n))
     assert_nearest(found, X, X, n - 1, np.arange(n))
 
@@ -167,7 +180,7 @@ def test_reduced_products_are_not_trusted(tiles, setting):
         torch.set_float32_matmul_precision(before)
     assert {dtype for dtype, _ in tiles} == {torch.float64}
     assert_nearest(found, X, X, 5, np.arange(300))
-    assert_array_equal(other[0], found[0][:, 0])
+    assert_array_equal(other[0], found[0][:, :1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -193,7 +206,7 @@ def test_error_bound_holds(kind, dtype):
 
 def test_tiles_fit_the_cache(tiles):
     X = np.random.default_rng(0).standard_normal((60_000, 2))
-    RowSearch(X, device=CPU).nearest(X[:500], 1)
+    RowSearch(X, device=CPU).nearest(X[:500], 2)
     assert len(tiles) > 1
     largest = max(4 * a * b for _, (a, b) in tiles)
     assert largest <= _neighbours.TILE_BYTES["cpu"]
@@ -202,9 +215,9 @@ def test_tiles_fit_the_cache(tiles):
 def test_working_memory_is_kept_to(tiles):
     X = np.random.default_rng(0).standard_normal((20_000, 2))
     with config_context(working_memory=1):
-        small = RowSearch(X, device=CPU).nearest(X[:100], 1)
+        small = RowSearch(X, device=CPU).nearest(X[:100], 2)
     assert max(4 * a * b for _, (a, b) in tiles) <= 2**20
-    assert_array_equal(small[1], RowSearch(X, device=CPU).nearest(X[:100], 1)[1])
+    assert_array_equal(small[1], RowSearch(X, device=CPU).nearest(X[:100], 2)[1])
 
 
 # -- the skeleton ----------------------------------------------------------------------
