@@ -34,6 +34,8 @@ from ._schedule import SigmaSchedule
 _STEPS_TO_JUDGE = 100
 #: A constant prediction loses 1 (standardised y) or at most log(n_classes).
 _LOSS_CEILING = 1000.0
+#: A constant prediction with a lower loss leaves nothing worth a warning.
+_NOTHING_TO_LEARN = 1e-3
 
 
 def kept_rows(sample_weight, X, *arrays):
@@ -272,7 +274,9 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
         return self
 
     def _warn_if_collapsed(self, losses, chance, steps):
-        if steps >= _STEPS_TO_JUDGE and losses[-1] > 0.98 * chance > 0:
+        if steps < _STEPS_TO_JUDGE or chance < _NOTHING_TO_LEARN:
+            return
+        if losses[-1] > 0.98 * chance:
             warnings.warn(
                 f"Training ended with a loss of {losses[-1]:.4g}, no better than the "
                 f"best constant prediction ({chance:.4g}). The perturbation may be "

@@ -12,6 +12,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from skmethods.optim import LESAM
+from skmethods.optim._foreach import (
+    add_scaled_,
+    perturbation,
+    perturbation_on_device,
+    total_norm,
+)
 from tests.optim.test_lesam import BASES, closures, data, flat, problem, train
 
 # -- traps 2 and 3: one state; checkpoints, pickles, copies ----------------------------
@@ -480,3 +486,33 @@ def test_two_processes_are_one_on_the_union(tmp_path):
         assert optimizer.last_rho_ == pytest.approx(rho, rel=1e-12)
     for a, b in zip(one["weights"], model.parameters(), strict=True):
         torch.testing.assert_close(a, b.detach(), rtol=1e-10, atol=1e-12)
+
+
+# -- the tensor arithmetic that other devices use --------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1.0, 1024.0])
+@pytest.mark.parametrize("norm", [0.0, 1e-9, 0.2, 1e30, float("inf"), float("nan")])
+def test_arithmetic_of_devices_is_that_of_the_cpu(norm, scale):
+    for sigma, rho_max in ((0.1, 0.3), (0.1, float("inf")), (float("inf"), 0.3)):
+        on_host = perturbation(norm * scale, scale, sigma, rho_max, 1e-12)
+        tensor = torch.tensor(norm * scale, dtype=torch.float64)
+        on_device = perturbation_on_device(tensor, scale, sigma, rho_max, 1e-12)
+        found_norm, rho, factor, usable = map(float, on_device)
+        assert rho == pytest.approx(on_host[1]) and bool(usable) is on_host[3]
+        assert found_norm == pytest.approx(on_host[0], nan_ok=True)
+        if usable:
+            assert factor == pytest.approx(on_host[2])
+        params, grads = [torch.ones(3)], [torch.tensor([1.0, -1.0, norm * scale])]
+        copies, expected = [params[0].clone()], [params[0].clone()]
+        kept = [grads[0].clone()]
+        add_scaled_(expected, kept, on_host[2], on_host[3], copies)
+        add_scaled_(params, grads, on_device[2], on_device[3], copies)
+        torch.testing.assert_close(params, expected)
+        if not usable:
+            assert torch.equal(params[0], torch.ones(3))
+
+
+def test_total_norm():
+    norms = [torch.tensor(3.0), torch.tensor(4.0, dtype=torch.float64)]
+    assert float(total_norm(norms)) == 5.0
