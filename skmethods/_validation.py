@@ -123,10 +123,8 @@ def _refuse_silent_conversions(a, name):
                 return
         dtypes = [(name, getattr(a, "dtype", None))]
     for what, dtype in dtypes:
-        text = str(dtype).lower()
-        is_time = text.startswith(
-            ("date", "time", "duration")
-        )  # numpy, pyarrow, polars
+        text = str(dtype).lower()  # numpy's, pandas', pyarrow's or polars' name
+        is_time = text.startswith(("date", "time", "duration"))
         if text == "object":
             is_time = any(
                 isinstance(v, (np.datetime64, np.timedelta64))
@@ -154,11 +152,14 @@ def _refuse_mixed_labels(labels, name):
 
 
 def _columns_without_numbers(X):
-    """Names (or positions) of the columns that ``float`` does not take."""
+    """Names (or positions) of the columns that ``float`` does not take.
+
+    None when X is no table at all.
+    """
     names = list(getattr(X, "columns", []))
     table = np.asarray(X, dtype=object)
     if table.ndim != 2:
-        return []
+        return None
     bad = []
     for j, column in enumerate(table.T):
         try:
@@ -173,13 +174,13 @@ def _not_numbers(exc, X, y):
     try:
         bad = _columns_without_numbers(X)
     except (TypeError, ValueError):
-        bad = []
+        bad = None
     if bad:
-        where = (
-            f"X is not numeric in column{'s' * (len(bad) > 1)} {', '.join(bad[:10])}"
-        )
+        where = f"X is not numeric in column{'s'[: len(bad) > 1]} {', '.join(bad[:10])}"
+    elif bad is None or y is _NO_Y or y is None:
+        where = "X is not a table of numbers"
     else:
-        where = "X is not numeric" if y is _NO_Y or y is None else "y is not numeric"
+        where = "y is not numeric"
     kind = TypeError if isinstance(exc, TypeError) else ValueError
     return kind(
         f"{where} ({exc}). Encode text as numbers first, e.g. with "

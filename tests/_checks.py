@@ -27,6 +27,7 @@ def checks():
         _checks_callbacks,
         _checks_compose,
         _checks_input,
+        _checks_parameters,
         _checks_state,
     )
 

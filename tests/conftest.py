@@ -14,6 +14,7 @@ pytest.register_assert_rewrite(
     "tests._checks_callbacks",
     "tests._checks_compose",
     "tests._checks_input",
+    "tests._checks_parameters",
     "tests._checks_state",
     "tests._faults",
     "tests._observe",

@@ -16,9 +16,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests import _instances
 from tests._checks import checks
-from tests._checks_state import check_parameter_matters
+from tests._checks_parameters import check_parameter_matters
+from tests._checks_state import in_fresh_process
 from tests._child import output_of
 from tests._instances import all_entries, cases, public_estimators, public_names
+from tests._observe import assert_close, fit, results
 
 
 def _instances_for_sklearn():
@@ -193,10 +195,15 @@ def test_parameter_matters(entry, parameter):
 def test_cuda_agrees_with_cpu(entry, estimator):
     if "device" not in estimator.get_params():
         pytest.skip("has no device")
-    from tests._observe import assert_close, fit, results
-
     X, y = entry.make_data()
-    here = results(fit(clone(estimator).set_params(random_state=0), X, y), X)
-    there = fit(clone(estimator).set_params(random_state=0, device="cuda"), X, y)
-    assert there.device_.type == "cuda"
+    estimator = clone(estimator)
+    if "random_state" in estimator.get_params():
+        estimator.set_params(random_state=0)
+    here = results(fit(clone(estimator), X, y), X)
+    there = fit(clone(estimator).set_params(device="cuda"), X, y)
+    if hasattr(there, "device_"):
+        assert there.device_.type == "cuda"
     assert_close(here, results(there, X), "CUDA", rtol=1e-2)
+    back, text = in_fresh_process([there], X)
+    assert_close(here, back[0], "a machine without CUDA", rtol=1e-2)
+    assert "cuda" in text

@@ -1,6 +1,8 @@
 """Every estimator against the fifty data faults of ``_faults.py``."""
 
+import pandas  # noqa: F401  (imported here so that no fault's ten seconds pay for it)
 import pytest
+import torch  # noqa: F401
 from sklearn.base import clone
 
 from tests._faults import FAULTS, applies, judge

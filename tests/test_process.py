@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 import skmethods
 from tests._checks import checks
-from tests._checks_state import assert_test_exists
+from tests._checks_parameters import assert_test_exists
 from tests._child import ROOT, output_of
 from tests._faults import assert_is_clear
 from tests._instances import Elsewhere, all_entries, cases

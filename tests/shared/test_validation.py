@@ -186,6 +186,12 @@ def test_text_is_refused_by_column():
         )
 
 
+def test_what_is_no_table_is_not_blamed_on_y():
+    for wrong in ({"a": [1, 2]}, (row for row in X)):
+        with pytest.raises((TypeError, ValueError), match="X is not a table"):
+            check_table(Plain(), wrong, [0, 1, 0, 1], reset=True)
+
+
 def test_masked_entries_are_refused_but_not_masks_of_nothing():
     with pytest.raises(ValueError, match="X is a masked array with 1 masked"):
         table(np.ma.masked_array(X, mask=X == 3))
