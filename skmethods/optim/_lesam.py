@@ -276,14 +276,15 @@ class LESAM(torch.optim.Optimizer):
         rng = rng_states(self.param_groups) if self.same_rng else None
         with torch.enable_grad():
             loss = closure()
-        self.ascent_step(grad_scale=grad_scaler.get_scale() if grad_scaler else None)
         try:
+            self.ascent_step(grad_scaler.get_scale() if grad_scaler else None)
             if rng:
                 set_rng_states(rng)
             with torch.enable_grad():
                 closure()
         except BaseException:
-            self._restore()
+            if self._perturbed is not None:
+                self._restore()
             raise
         self.descent_step(grad_scaler=grad_scaler)
         return loss
@@ -328,7 +329,7 @@ class LESAM(torch.optim.Optimizer):
                 "No parameter has a gradient. Call backward() before ascent_step()."
             )
         scale = 1.0 if grad_scale is None else grad_scale
-        if all(n.device.type == "cpu" for n in norms):  # looking at a number is free
+        if all(n.is_cpu for n in norms):  # looking at a number is free
             norm = math.hypot(*map(float, norms))
             found = perturbation(norm, float(scale), sigma, rho_max, eps)
         else:
@@ -336,21 +337,22 @@ class LESAM(torch.optim.Optimizer):
             found = perturbation_on_device(norm, scale, sigma, rho_max, eps)
         norm, rho, factor, usable = found
         self._rho, self._norm = rho, norm
-        saved = []
+        self._perturbed = []
         for params, grads, sign in work:
             copies = [torch.empty_like(p) for p in params]
             torch._foreach_copy_(copies, params)
+            center = centers.pop(0) if centers else None
+            self._perturbed.append((params, copies, center))  # now it can be undone
             add_scaled_(params, grads, factor * sign, usable, copies)
             for p in params:
                 p.grad = None
-            saved.append((params, copies, centers.pop(0) if centers else None))
-        self._perturbed = saved
         if self.module is not None:
             self._frozen.enter_context(frozen_batch_norm(self.module))
 
     def _restore(self):
         """Put the weights back, bit by bit, and let batch norm record again."""
-        self._frozen.close()
+        if self.module is not None:
+            self._frozen.close()
         saved, self._perturbed = self._perturbed, None
         with torch.no_grad():
             for params, copies, _ in saved:
