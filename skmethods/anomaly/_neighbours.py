@@ -89,6 +89,12 @@ def _true(mask):
     return row, flat - row * mask.shape[1]
 
 
+def _cat(a, b):
+    import torch
+
+    return torch.cat([a, b]) if len(b) else a
+
+
 def _kth_smallest(A, k):
     """The k-th smallest entry of each row of a tensor."""
     import torch
@@ -125,7 +131,7 @@ class RowSearch:
         self.device = device
         self.batch_size = batch_size
         self.centre = rows.mean(0)
-        self._augmented = {}
+        self._augmented, self._graphs = {}, {}
         # Reduced-precision products would void the error bound.
         single = torch.get_float32_matmul_precision() == "highest"
         self._levels = (torch.float32, torch.float64) if single else (torch.float64,)
@@ -157,6 +163,17 @@ class RowSearch:
         row = itemsize * len(self.rows)
         limit = get_config()["working_memory"] * 2**20 // row
         return int(np.clip(max(16, size // row), 1, max(1, min(limit, 4096))))
+
+    def on_device(self, graph, like):
+        """Neighbours and squared lengths as tensors, as long as this object lives."""
+        import torch
+
+        if like.dtype not in self._graphs:
+            neighbours = torch.tensor(graph.neighbours, dtype=torch.int64)
+            lengths = torch.tensor(graph.squared, dtype=like.dtype)
+            pair = neighbours.to(like.device), lengths.to(like.device)
+            self._graphs[like.dtype] = pair
+        return self._graphs[like.dtype]
 
     def _unit(self, dtype):
         """See ``_error_bound``."""
@@ -358,11 +375,14 @@ class RowSearch:
         edges = graph.edges if n_near is None else None
 
         def solve(batch, rows):
-            index, squared, left = batch.nearest(k)
             if edges is None:
-                out[rows], more = batch.edges_of(index, squared, graph, penalty)
+                index, squared, best, left = batch.around(k)
+                more = batch.edges_of(index, squared, best, graph, penalty)
             else:
-                out[rows], more = batch.all_edges(squared[:, 0], edges, penalty)
+                _, squared, left = batch.nearest(1)
+                best = squared[:, 0]
+                more = batch.all_edges(best, edges, penalty)
+            out[rows] = best
             return left | more
 
         self._run(Y, drop, solve, k)
@@ -467,7 +487,7 @@ class _Tile:
         dropped = np.flatnonzero(drop >= 0)
         if len(dropped):
             self.T[self._to(dropped), self._to(drop[dropped])] = math.inf
-        self.Y, self.rows = Y, search.rows
+        self.search, self.Y, self.rows = search, Y, search.rows
         self.norm = self._to(np.sqrt(norm2), B.dtype)
         self.unit, self.last = search._unit(B.dtype), last
 
@@ -476,54 +496,104 @@ class _Tile:
 
         return torch.as_tensor(a, dtype=dtype, device=self.T.device)
 
-    def nearest(self, k):
-        """Index, squared distance, and which queries are undecided."""
-        n = self.T.shape[1]
-        # Columns in groups, with a minimum each. The k-th smallest minimum is a value
-        # that k rows reach: a group whose minimum is larger has none of the k nearest.
-        group = 32 if k == 1 else 16
-        width = n // group
-        if width < 2 * k:
-            group, width = 1, n
-        head = self.T[:, : group * width].unflatten(1, (group, width))
-        minima = head.amin(1) if group > 1 else self.T
-        reach = _kth_smallest(minima, k)
+    def _candidates(self, k):
+        """Queries, rows and entries of the tile that may be among the k nearest."""
+        # Columns in groups with a minimum each, and groups of groups. The k-th smallest
+        # minimum is a value that k rows reach: a group whose minimum is larger has none
+        # of the k nearest.
+        levels, top = [], self.T
+        for group in (16, 4) if k > 1 else (32,):
+            width = top.shape[1] // group
+            if width < 8 * k:
+                break
+            head = top[:, : group * width].unflatten(1, (group, width))
+            levels.append((head, top[:, group * width :]))
+            top = head.amin(1)
+        reach = _kth_smallest(top, k)
         reach += 2 * _error_bound(reach, self.norm, self.unit)
-        r, j = _true(minima <= reach[:, None])
-        if group > 1:
+        r, j = _true(top <= reach[:, None])
+        for head, tail in reversed(levels):
+            group, width = head.shape[1:]
             member, s = _true(head[r, :, j] <= reach[r, None])
             r, j = r[member], j[member] + s * width
-        r, j = r.cpu().numpy(), j.cpu().numpy()
-        if group * width < n:
-            tail = _true(self.T[:, group * width :] <= reach[:, None])
-            r = np.concatenate([r, tail[0].cpu().numpy()])
-            j = np.concatenate([j, tail[1].cpu().numpy() + group * width])
+            if tail.shape[1]:
+                more, s = _true(tail <= reach[:, None])
+                r, j = _cat(r, more), _cat(j, s + group * width)
+        value = self.T[r, j]
+        r, j, value = (a.cpu().numpy() for a in (r, j, value))
+        order = np.argsort(r, kind="stable")
+        return r[order], j[order], value[order]
+
+    def nearest(self, k):
+        """Index, squared distance, and which queries are undecided."""
+        r, j, _ = self._candidates(k)
         return _closest(self.Y, self.rows, r, j, k, self.last)
+
+    def around(self, k):
+        """The k nearest rows in any order, their entries in the tile, the nearest.
+
+        Returns index, (rough) squared distances, the smallest squared distance, and
+        which queries are undecided. Only what is near to a decision is measured.
+        """
+        m = len(self.Y)
+        r, j, value = self._candidates(k)
+        count = np.bincount(r, minlength=m)
+        left = (count < k) | self._too_many(count, k + MAX_CANDIDATES)
+        if left.any():
+            keep = ~left[r]
+            r, j, value = r[keep], j[keep], value[keep]
+            count[left] = 0
+        place = np.arange(len(r)) - (np.cumsum(count) - count)[r]
+        shape = m, max(k + 1, count.max(initial=0))
+        table = np.full(shape, np.inf, dtype=value.dtype)
+        column = np.zeros(shape, dtype=np.int64)
+        table[r, place], column[r, place] = value, j
+        order = np.argsort(table, axis=1)[:, : k + 1]
+        table = np.take_along_axis(table, order, 1)
+        index = np.take_along_axis(column, order[:, :k], 1)
+        norm = self.norm.cpu().numpy()
+        error = 2 * _error_bound(table[:, [0, k - 1]], norm[:, None], self.unit)
+        close = (table[:, k] <= table[:, k - 1] + error[:, 1]) & ~left
+        table = table[:, :k]
+        if close.any():
+            which = np.flatnonzero(close)
+            mine = close[r]
+            r, j = np.searchsorted(which, r[mine]), j[mine]
+            found = _closest(self.Y[which], self.rows, r, j, k, last=True)
+            index[which], table[which] = found[:2]
+        best = np.full(m, np.inf)
+        r, c = np.nonzero(table <= table[:, :1] + error[:, :1])
+        np.minimum.at(best, r, pair_distances(self.Y, self.rows, r, index[r, c]))
+        return index, table, best, left
 
     def _too_many(self, count, limit):
         """Which queries float64 should decide."""
         return (count > limit) & (not self.last)
 
-    def edges_of(self, index, squared, graph, penalty):
-        """Best over the edges that leave the rows `index`; see RowSearch.skeleton."""
+    def edges_of(self, index, squared, best, graph, penalty):
+        """Lower `best` by the edges that leave the rows `index`.
+
+        Returns which queries are undecided; see RowSearch.skeleton.
+        """
         K = graph.neighbours.shape[1]
-        best = squared[:, 0].copy()
-        j = self._to(graph.neighbours[index].reshape(len(index), -1)).long()
-        L = self._to(graph.squared[index].reshape(len(index), -1), self.T.dtype)
+        neighbours, lengths = self.search.on_device(graph, self.T)
+        i = self._to(index)
+        j, L = neighbours[i].flatten(1), lengths[i].flatten(1)
         Di = self._to(squared, self.T.dtype).repeat_interleave(K, 1)
         may = self._may(Di, self.T.gather(1, j), L, best, penalty)
         left = self._too_many(may.sum(1).cpu().numpy(), MAX_CANDIDATES)
-        may[self._to(np.flatnonzero(left))] = False
+        if left.any():
+            may[self._to(np.flatnonzero(left))] = False
         r, e = (a.cpu().numpy() for a in _true(may))
         near, slot = np.divmod(e, K)
         i = index[r, near]
         j, L = graph.neighbours[i, slot], graph.squared[i, slot]
-        _lower(best, self.Y, self.rows, r, i, j, L, penalty, Di=squared[r, near])
-        return best, left
+        _lower(best, self.Y, self.rows, r, i, j, L, penalty)
+        return left
 
-    def all_edges(self, nearest, edges, penalty):
-        """Best over all edges (i, j, L); see RowSearch.skeleton."""
-        best, left = nearest.copy(), np.zeros(len(nearest), dtype=bool)
+    def all_edges(self, best, edges, penalty):
+        """Lower `best` by all edges (i, j, L); see RowSearch.skeleton."""
+        left = np.zeros(len(best), dtype=bool)
         step = max(1, self.T.shape[1] // 8)  # a dozen temporaries of this width
         for s in range(0, len(edges[0]), step):
             i, j, L = (a[s : s + step] for a in edges)
@@ -533,7 +603,7 @@ class _Tile:
             may[self._to(np.flatnonzero(left))] = False
             r, e = (a.cpu().numpy() for a in _true(may))
             _lower(best, self.Y, self.rows, r, i[e], j[e], L[e], penalty)
-        return best, left
+        return left
 
     def _may(self, Di, Dj, L, best, penalty):
         """Which edges may hold a point nearer than those of all others and `best`."""
@@ -582,23 +652,24 @@ class _Found(_Tile):
         )
         return index, squared, left | ~self.sure
 
-    def edges_of(self, index, squared, graph, penalty):
-        best = squared[:, 0].copy()
+    def around(self, k):
+        index, squared, left = self.nearest(k)
+        return index, squared, squared[:, 0].copy(), left
+
+    def edges_of(self, index, squared, best, graph, penalty):
         K, step = graph.neighbours.shape[1], 64
         for s in range(0, len(index), step):
             i = np.repeat(index[s : s + step], K, axis=1)
             r = s + np.repeat(np.arange(len(i)), i.shape[1])
             j = graph.neighbours[index[s : s + step]].ravel()
             L = graph.squared[index[s : s + step]].ravel()
-            Di = np.repeat(squared[s : s + step], K, axis=1).ravel()
             use = (L > 0) & (j != self.drop[r]) & self.sure[r]
             r, i, j, L = r[use], i.ravel()[use], j[use], L[use]
-            _lower(best, self.Y, self.rows, r, i, j, L, penalty, Di=Di[use])
-        return best, ~self.sure
+            _lower(best, self.Y, self.rows, r, i, j, L, penalty)
+        return ~self.sure
 
 
-def _lower(best, Y, rows, r, i, j, L, penalty, Di=None):
+def _lower(best, Y, rows, r, i, j, L, penalty):
     """Lower best[r] by the edges (i, j) of squared length L, measured in float64."""
-    Di = pair_distances(Y, rows, r, i) if Di is None else Di
-    Dj = pair_distances(Y, rows, r, j)
+    Di, Dj = (pair_distances(Y, rows, r, end) for end in (i, j))
     np.minimum.at(best, r, skeleton_distances(Di, Dj, L, penalty))

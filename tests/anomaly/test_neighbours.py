@@ -329,3 +329,14 @@ def test_gpu_finds_the_same(kind):
     for n_near in (None, 20):
         a, b = (s.skeleton(Y, graph, 0.9, n_near=n_near) for s in (cpu, gpu))
         assert_allclose(b, a, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [263, 287, 671, 2573, 2591])
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_columns_that_fill_no_group(n, k):
+    """Widths at which levels of groups begin, with the longest tails."""
+    rng = np.random.default_rng(n)
+    X, Y = rng.standard_normal((n, 3)), rng.standard_normal((30, 3))
+    Y[:10] = X[-10:] + 1e-3
+    search = RowSearch(X, device=CPU)
+    assert_nearest(search._nearest(Y, k, np.full(30, -1)), Y, X, k)
