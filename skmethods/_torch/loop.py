@@ -62,7 +62,6 @@ def fit_net(
         A loss above it counts as not finite.
     progress : FitProgress, default=None
     verbose : bool, default=False
-        Print a line per epoch.
 
     Returns
     -------
@@ -79,8 +78,7 @@ def fit_net(
     import torch
 
     n, device = len(tensors[0]), tensors[0].device
-    bounds = batch_bounds(n, batch_size)
-    record = FitRecord()
+    bounds, record = batch_bounds(n, batch_size), FitRecord()
     good = Snapshot(module)
     best_state = Snapshot(module) if validate else None
     best, waited, batch, diverged = -math.inf, 0, None, None
@@ -147,6 +145,6 @@ def fit_net(
                 diverged or DIVERGED.format(value, record.n_iter, max_iter)
             )
     if diverged:
-        text = f"{diverged} The last good weights are kept."
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        diverged += " The last good weights are kept."
+        warnings.warn(diverged, ConvergenceWarning, stacklevel=3)
     return record
