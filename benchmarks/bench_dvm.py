@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import rankdata, wilcoxon
+from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
@@ -56,6 +57,20 @@ def _pyod(name, **params):
     return Signed()
 
 
+class _Mahalanobis:
+    """PCA as a detector: squared components over variances, null ones left out."""
+
+    def fit(self, X):
+        pca = PCA().fit(X)
+        keep = pca.explained_variance_ > 1e-10 * pca.explained_variance_[0]
+        self.mean, self.axes = pca.mean_, pca.components_[keep]
+        self.variance = pca.explained_variance_[keep]
+        return self
+
+    def score_samples(self, X):
+        return -((((X - self.mean) @ self.axes.T) ** 2) / self.variance).sum(1)
+
+
 #: name -> detector for a seed
 METHODS = {
     OURS: lambda seed: DVMAnomalyDetector(),
@@ -71,6 +86,7 @@ METHODS = {
     "PyOD IForest": lambda seed: _pyod("IForest", random_state=seed),
     "PyOD LOF": lambda seed: _pyod("LOF"),
     "PyOD OCSVM": lambda seed: _pyod("OCSVM"),
+    "PCA, Mahalanobis": lambda seed: _Mahalanobis(),
     "IsolationForest": lambda seed: IsolationForest(random_state=seed),
     "LocalOutlierFactor": lambda seed: LocalOutlierFactor(novelty=True),
     "OneClassSVM": lambda seed: OneClassSVM(),
