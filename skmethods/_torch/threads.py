@@ -3,8 +3,10 @@
 import threading
 from contextlib import contextmanager
 
-#: Below this many multiply-adds a step, one thread is fastest (measured).
-SMALL_WORK = 1_000_000
+#: Below this many multiply-adds a step, one thread. Next to one other busy process on
+#: two cores, two threads took 4 to 60 times as long as one at 2e6 to 1e7 (measured),
+#: since every operation waits for both; on an idle machine they gain at most 2x.
+SMALL_WORK = 30_000_000
 
 _lock = threading.Lock()
 _active = 0
