@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ._neighbours import MAX_CANDIDATES, _error_bound, _true, pair_distances
+from ._tiles import MAX_CANDIDATES, _error_bound, _true, pair_distances
 
 #: Share of the training rows that a chain of neighbours must reach.
 MASS = 0.1
