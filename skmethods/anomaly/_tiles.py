@@ -116,6 +116,8 @@ class _Tile:
     def _to(self, a, dtype=None):
         import torch
 
+        if not getattr(getattr(a, "flags", None), "writeable", True):
+            a = a.copy()  # of a memory-mapped pickle; torch warns about those
         return torch.as_tensor(a, dtype=dtype, device=self.T.device)
 
     def _candidates(self, k):

@@ -4,6 +4,7 @@ import math
 import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -564,6 +565,20 @@ def test_pickle_after_partial_fit_goes_on():
     loaded = pickle.loads(pickle.dumps(detector))
     a, b = (d.partial_fit(X[40:70]).score_samples(X) for d in (detector, loaded))
     assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("kw", [*KINDS, {"robust": True}], **ids)
+def test_memory_mapped_pickle(kw, tmp_path):
+    X = cloud(100)
+    detector = DVMAnomalyDetector(**kw).fit(X)
+    joblib.dump(detector, tmp_path / "detector")
+    mapped = joblib.load(tmp_path / "detector", mmap_mode="r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = mapped.score_samples(X)
+        assert_array_equal(scores, detector.score_samples(X))
+        after = mapped.partial_fit(X[:9] + 1).score_samples(X)
+    assert_array_equal(after, detector.partial_fit(X[:9] + 1).score_samples(X))
 
 
 def test_finds_tumours():
