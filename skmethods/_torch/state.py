@@ -68,7 +68,9 @@ class ModulePickleMixin(VersionedPickleMixin):
         module = state.get("module_")
         if module is not None:
             dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
-            state["module_"] = {"dtype": dtype, "weights": module_weights(module)}
+            frozen = [k for k, p in module.named_parameters() if not p.requires_grad]
+            weights = module_weights(module)
+            state["module_"] = {"dtype": dtype, "weights": weights, "frozen": frozen}
         return state
 
     def __setstate__(self, state):
@@ -86,5 +88,7 @@ class ModulePickleMixin(VersionedPickleMixin):
             module = self.module_factory_()
         module = module.to(dtype=getattr(torch, packed["dtype"]))
         load_module_weights(module, packed["weights"])
+        for name, p in module.named_parameters():
+            p.requires_grad_(name not in packed["frozen"])
         self.module_ = module.to(device).eval()
         self.device_ = device

@@ -129,32 +129,21 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
             )
         return module
 
-    def _make_optimizer(self, module, state=None):
-        """LE-SAM with the present parameters and, if given, an earlier state."""
-        import torch
+    def _make_optimizer(self, module):
+        """LE-SAM with the present parameters."""
+        from . import _moments
 
-        from ._lesam import LESAM
-
-        common = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        if self.base_optimizer == "sgd":
-            base, common["momentum"] = torch.optim.SGD, self.momentum
-        else:
-            base, common["betas"] = torch.optim.AdamW, (self.momentum, 0.999)
-        optimizer = LESAM(
-            [p for p in module.parameters() if p.requires_grad],
-            base,
+        return _moments.make(
+            module,
+            self.base_optimizer,
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
             sigma=self.sigma,
             rho_max=self.rho_max,
             adaptive=self.adaptive,
             max_grad_norm=self.max_grad_norm,
-            module=module,
-            fused=next(module.parameters()).device.type in ("cpu", "cuda"),
-            **common,
         )
-        if state:
-            saved = optimizer.state_dict() | {"state": copy.deepcopy(state)}
-            optimizer.load_state_dict(saved)
-        return optimizer
 
     # -- training ----------------------------------------------------------------------
 
@@ -173,6 +162,8 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
     ):
         """Train on checked rows; `y` is what ``_loss`` wants, `w` weights or None."""
         import torch
+
+        from ._moments import carry_over
 
         device = resolve_device(self.device)
         factory = self._factory(X.shape[1], n_out)
@@ -228,8 +219,9 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 module = copy.deepcopy(self.module_).to(device)
             else:
                 module = self._build(factory, X.shape[1], n_out, device)
-        old = getattr(self, "optimizer_", None)
-        optimizer = self._make_optimizer(module, old and old.state_dict()["state"])
+        optimizer = self._make_optimizer(module)
+        if hasattr(self, "optimizer_"):
+            carry_over(self.optimizer_, self.module_, optimizer, module)
         hook = optimizer.register_step_post_hook(lambda opt, *_: rhos.append(opt._rho))
         fitted = {
             "module_": module,
@@ -314,27 +306,19 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
     def __getstate__(self):
         state = super().__getstate__()
         if "optimizer_" in state:
-            saved = state["optimizer_"].state_dict()["state"]
-            state["optimizer_"] = _map_tensors(saved, lambda t: t.cpu().numpy().copy())
+            from ._moments import pack
+
+            state["optimizer_"] = pack(state["optimizer_"], self.module_)
         return state
 
     def __setstate__(self, state):
         super().__setstate__(state)
         if "optimizer_" in vars(self):
-            import torch
+            from ._moments import unpack
 
-            saved = _map_tensors(self.optimizer_, torch.tensor, of=np.ndarray)
-            self.optimizer_ = self._make_optimizer(self.module_, saved)
+            self.optimizer_ = unpack(self.optimizer_, self.module_)
 
 
 def _mean(numbers):
     """Of floats, or of 0-d tensors of a device, which is asked once."""
     return float(sum(numbers) / len(numbers))
-
-
-def _map_tensors(tree, change, of=None):
-    """Apply `change` to the tensors (or arrays) in a tree of dicts."""
-    if isinstance(tree, dict):
-        return {k: _map_tensors(v, change, of) for k, v in tree.items()}
-    is_leaf = isinstance(tree, of) if of else hasattr(tree, "detach")
-    return change(tree) if is_leaf else tree
