@@ -17,6 +17,11 @@ def tensor_norms(grads):
     return [norm(g, dtype=d) for g, d in zip(grads, wide, strict=True)]
 
 
+def writable(grad):
+    """The gradient, or a copy where elements share memory (an expanded view)."""
+    return grad if grad.is_contiguous() or all(grad.stride()) else grad.contiguous()
+
+
 def total_norm(norms):
     """Norm of the norms, where the first of them is."""
     device = norms[0].device

@@ -5,12 +5,12 @@ loaded when ``LESAM`` is first used.
 """
 
 import math
-import sys
 from contextlib import ExitStack
 
 import torch
 
 from .._torch.nets import frozen_batch_norm
+from ._checks import check_parameters, length, make_base, number, one_is_limited
 from ._foreach import (
     add_scaled_,
     perturbation,
@@ -19,6 +19,7 @@ from ._foreach import (
     set_rng_states,
     tensor_norms,
     total_norm,
+    writable,
 )
 
 _NO_CLOSURE = (
@@ -154,22 +155,22 @@ class LESAM(torch.optim.Optimizer):
         **base_kwargs,
     ):
         own = {
-            "sigma": _length(sigma, "sigma"),
-            "rho_max": _length(rho_max, "rho_max"),
-            "norm_eps": norm_eps,
+            "sigma": length(sigma, "sigma"),
+            "rho_max": length(rho_max, "rho_max"),
+            "norm_eps": number(norm_eps, "norm_eps"),
             "adaptive": bool(adaptive),
         }
-        if math.isinf(own["sigma"]) and math.isinf(own["rho_max"]):
+        one_is_limited(own["sigma"], own["rho_max"])
+        if max_grad_norm is not None and length(max_grad_norm, "max_grad_norm") == 0:
+            raise ValueError("max_grad_norm must be positive or None; got 0.")
+        if module is not None and not isinstance(module, torch.nn.Module):
+            raise TypeError(f"module must be a torch.nn.Module; got {module!r}.")
+        base = make_base(params, base_optimizer, base_kwargs)
+        if isinstance(base, torch.optim.LBFGS | LESAM):
             raise ValueError(
-                "sigma and rho_max cannot both be unlimited; give at least one."
+                f"{type(base).__name__} evaluates the loss several times by itself and "
+                "cannot be the base optimiser of LESAM. Use e.g. SGD or AdamW."
             )
-        if not 0 <= norm_eps < math.inf:
-            raise ValueError(f"norm_eps must not be negative; got {norm_eps!r}.")
-        if max_grad_norm is not None and not max_grad_norm > 0:
-            raise ValueError(
-                f"max_grad_norm must be positive or None; got {max_grad_norm!r}."
-            )
-        base = _make_base(params, base_optimizer, base_kwargs)
         clash = sorted(own.keys() & base.defaults.keys())
         if clash:
             raise ValueError(
@@ -177,42 +178,65 @@ class LESAM(torch.optim.Optimizer):
                 f"{', '.join(clash)}, which LESAM uses too. Wrap another optimiser."
             )
         for group in base.param_groups:
-            _check_parameters(group["params"])
-            for key, value in own.items():
-                group.setdefault(key, value)
+            check_parameters(group["params"])
+            if base is base_optimizer and own.keys() <= group.keys():
+                group.update(own)  # it was wrapped before: what is said now counts
         self._reset()
-        self.base_optimizer = base
-        self.center_subtract = float(center_subtract)
+        self.center_subtract = number(center_subtract, "center_subtract", negative=True)
         self.max_grad_norm = max_grad_norm
         self.module = module
         self.same_rng = bool(same_rng)
         super().__init__(base.param_groups, {**base.defaults, **own})
-        self._link()
+        self.base_optimizer = base
+        self._budget()
 
     def _reset(self):
         self._perturbed = None  # [(parameters, copies of them, gradients or None)]
         self._frozen = ExitStack()
         self._rho = self._norm = None
 
-    def _link(self):
-        """One state and one list of groups for both optimisers."""
-        for group in self.base_optimizer.param_groups:
-            for key in ("sigma", "rho_max", "norm_eps", "adaptive"):
-                group.setdefault(key, self.defaults[key])
-        self.state = self.base_optimizer.state
-        self.param_groups = self.base_optimizer.param_groups
+    # There is one state and one list of groups: those of the base, which may replace
+    # them (load_state_dict) or add to them. Torch's constructor assigns before it is
+    # there, to no effect.
+
+    @property
+    def state(self):
+        return self.base_optimizer.state
+
+    @state.setter
+    def state(self, value):
+        if "base_optimizer" in vars(self):
+            self.base_optimizer.state = value
+
+    @property
+    def param_groups(self):
+        return self.base_optimizer.param_groups
+
+    @param_groups.setter
+    def param_groups(self, value):
+        if "base_optimizer" in vars(self):
+            self.base_optimizer.param_groups = value
 
     # -- settings ----------------------------------------------------------------------
 
     def _shared(self, key):
+        """The value of all groups; those that the base got by itself have none yet."""
         first, *others = self.param_groups
-        value = first[key]
-        if others and any(group[key] != value for group in others):
+        value = first.setdefault(key, self.defaults[key])
+        if any(group.setdefault(key, value) != value for group in others):
             raise ValueError(
                 f"{key} differs between the parameter groups. LE-SAM takes one norm "
                 f"over all parameters: {key} must be the same in every group."
             )
-        return math.inf if value is None else value
+        return length(value, key)
+
+    def _budget(self):
+        """`sigma`, `rho_max` and `norm_eps` as of now."""
+        for group in self.param_groups:
+            group.setdefault("adaptive", self.defaults["adaptive"])
+        sigma, rho_max = self._shared("sigma"), self._shared("rho_max")
+        one_is_limited(sigma, rho_max)
+        return sigma, rho_max, self._shared("norm_eps")
 
     @property
     def sigma(self):
@@ -226,11 +250,8 @@ class LESAM(torch.optim.Optimizer):
         ----------
         sigma : float or None
         """
-        sigma = _length(sigma, "sigma")
-        if math.isinf(sigma) and math.isinf(self._shared("rho_max")):
-            raise ValueError(
-                "sigma and rho_max cannot both be unlimited; give at least one."
-            )
+        sigma = length(sigma, "sigma")
+        one_is_limited(sigma, self._shared("rho_max"))
         for group in self.param_groups:
             group["sigma"] = sigma
 
@@ -263,7 +284,13 @@ class LESAM(torch.optim.Optimizer):
         """
         if closure is None:
             raise ValueError(_NO_CLOSURE)
-        if self._shared("sigma") == 0 or self._shared("rho_max") == 0:
+        if self._perturbed is not None:
+            raise RuntimeError(
+                "step was called after ascent_step. Call descent_step first; after an "
+                "interruption zero_grad() and descent_step() undo the perturbation."
+            )
+        sigma, rho_max, _ = self._budget()
+        if sigma == 0 or rho_max == 0:
             with torch.enable_grad():
                 loss = closure()  # nothing to perturb: the base optimiser at its cost
             self._rho, self._norm = 0.0, None
@@ -302,8 +329,7 @@ class LESAM(torch.optim.Optimizer):
             raise RuntimeError(
                 "ascent_step was called twice; call descent_step in between."
             )
-        sigma, rho_max = self._shared("sigma"), self._shared("rho_max")
-        eps = self._shared("norm_eps")
+        sigma, rho_max, eps = self._budget()
         work, norms, centers = [], [], []
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
@@ -318,6 +344,7 @@ class LESAM(torch.optim.Optimizer):
             if self.center_subtract:
                 centers.append([g.clone() for g in grads])
             # From here the gradients' own memory becomes the perturbation.
+            grads = [writable(g) for g in grads]
             if group["adaptive"]:
                 torch._foreach_mul_(grads, params)
             norms += tensor_norms(grads)
@@ -346,6 +373,7 @@ class LESAM(torch.optim.Optimizer):
             add_scaled_(params, grads, factor * sign, usable, copies)
             for p in params:
                 p.grad = None
+        torch.clear_autocast_cache()  # it holds copies of the weights as they were
         if self.module is not None:
             self._frozen.enter_context(frozen_batch_norm(self.module))
 
@@ -357,6 +385,7 @@ class LESAM(torch.optim.Optimizer):
         with torch.no_grad():
             for params, copies, _ in saved:
                 torch._foreach_copy_(params, copies)
+        torch.clear_autocast_cache()
         return saved
 
     def descent_step(self, *, grad_scaler=None):
@@ -377,6 +406,7 @@ class LESAM(torch.optim.Optimizer):
         self._descend(grad_scaler)
 
     def _descend(self, grad_scaler):
+        self._opt_called = True  # what lr_scheduler looks at, also without step()
         if self.max_grad_norm is not None:
             if grad_scaler:
                 grad_scaler.unscale_(self.base_optimizer)
@@ -396,18 +426,20 @@ class LESAM(torch.optim.Optimizer):
         ----------
         param_group : dict
         """
-        if not hasattr(self, "param_groups") or self.param_groups is not getattr(
-            self.base_optimizer, "param_groups", None
-        ):  # torch's constructor hands over the groups that the base has already
-            self.param_groups.append(param_group)
-            return
+        if "base_optimizer" not in vars(self):
+            return  # torch's constructor hands over the groups of the base
         params = param_group["params"]
         listed = [params] if isinstance(params, torch.Tensor) else list(params)
-        _check_parameters(p[1] if isinstance(p, tuple) else p for p in listed)
+        check_parameters(p[1] if isinstance(p, tuple) else p for p in listed)
+        self._budget()
+        first = {k: self.param_groups[0][k] for k in ("sigma", "rho_max", "norm_eps")}
+        for key, value in first.items():  # one value for all groups
+            if length(param_group.setdefault(key, value), key) != length(value, key):
+                raise ValueError(
+                    f"{key} must be the same in every group: {value!r}; got "
+                    f"{param_group[key]!r}. Leave it out, or change it in all of them."
+                )
         param_group["params"] = listed
-        for key in ("sigma", "rho_max", "norm_eps"):  # one value for all groups
-            param_group.setdefault(key, self.param_groups[0][key])
-        param_group.setdefault("adaptive", self.defaults["adaptive"])
         self.base_optimizer.add_param_group(param_group)
 
     def __getstate__(self):
@@ -425,61 +457,4 @@ class LESAM(torch.optim.Optimizer):
             super().__setstate__(state)
         else:  # torch's load_state_dict
             self.base_optimizer.__setstate__(state)
-        self._link()
-
-
-def _length(value, name):
-    value = math.inf if value is None else value
-    if not value >= 0:
-        raise ValueError(f"{name} must not be negative; got {value!r}.")
-    return value
-
-
-def _make_base(params, base_optimizer, kwargs):
-    if isinstance(base_optimizer, torch.optim.Optimizer):
-        base = base_optimizer
-        if kwargs:
-            raise ValueError(
-                f"base_optimizer is an instance already; set {', '.join(kwargs)} there."
-            )
-        if params is not None:
-            ours = {id(p) for group in base.param_groups for p in group["params"]}
-            theirs = {id(p) for p in _flat(params)}
-            if ours != theirs:
-                raise ValueError(
-                    "params and the parameters of base_optimizer are not the same. "
-                    "Pass params=None to take those of base_optimizer."
-                )
-    elif callable(base_optimizer):
-        base = base_optimizer(params, **kwargs)
-    else:
-        raise TypeError(
-            "base_optimizer must be a torch optimiser class, a callable that makes one "
-            f"or an instance; got {base_optimizer!r}."
-        )
-    if isinstance(base, torch.optim.LBFGS | LESAM):
-        raise ValueError(
-            f"{type(base).__name__} evaluates the loss several times by itself and "
-            "cannot be the base optimiser of LESAM. Use e.g. SGD or AdamW."
-        )
-    return base
-
-
-def _flat(params):
-    for item in params:
-        if isinstance(item, dict):
-            yield from _flat(
-                [item["params"]] if torch.is_tensor(item["params"]) else item["params"]
-            )
-        else:
-            yield item[1] if isinstance(item, tuple) else item
-
-
-def _check_parameters(params):
-    # A DTensor cannot exist unless this module has been imported.
-    distributed = sys.modules.get("torch.distributed.tensor")
-    if distributed and any(isinstance(p, distributed.DTensor) for p in params):
-        raise ValueError(
-            "LESAM got sharded parameters (DTensor), whose norm it would take over one "
-            "shard only. Use DistributedDataParallel, which keeps parameters whole."
-        )
+            self._budget()
