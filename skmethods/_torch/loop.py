@@ -6,7 +6,7 @@ import warnings
 from sklearn.exceptions import ConvergenceWarning
 
 from .epoch import FitRecord, batch_bounds
-from .nets import all_finite, n_parameters
+from .nets import all_finite, n_parameters, plain_mode
 from .state import Snapshot
 from .threads import thread_limit
 
@@ -59,7 +59,7 @@ def fit_net(
         of the validation score or, without `validate`, of the training loss.
     tol : float, default=1e-4
     ceiling : float, default=inf
-        A loss above it counts as not finite.
+        A mean loss of an epoch above it counts as not finite.
     progress : FitProgress, default=None
     verbose : bool, default=False
 
@@ -92,7 +92,7 @@ def fit_net(
     def usable(value):
         return math.isfinite(value) and value <= ceiling
 
-    with thread_limit(min(batch_size, n) * n_parameters(module)):
+    with plain_mode(device), thread_limit(min(batch_size, n) * n_parameters(module)):
         for epoch in range(max_iter):
             if progress:
                 progress.begin()
@@ -140,7 +140,7 @@ def fit_net(
         # An epoch's loss is from before its last step: look at the weights themselves.
         with torch.no_grad():
             value = float(loss(module, *batch))
-        if not usable(value):
+        if not usable(value * (len(batch[0]) / n)):  # its share in an epoch's mean
             raise ValueError(
                 diverged or DIVERGED.format(value, record.n_iter, max_iter)
             )

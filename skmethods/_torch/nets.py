@@ -55,6 +55,19 @@ def all_finite(module):
 
 
 @contextmanager
+def plain_mode(device):
+    """Gradients on, inference mode and autocast off, whatever surrounds the block."""
+    import torch
+
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast(device.type, enabled=False),
+    ):
+        yield
+
+
+@contextmanager
 def frozen_batch_norm(module):
     """Batch and instance norm layers use batch statistics but do not record them.
 
@@ -106,7 +119,11 @@ def predict_batches(module, X, *, batch_size=8192):
     like = next(module.parameters())
     outputs = []
     work = min(batch_size, len(X)) * n_parameters(module)
-    with torch.inference_mode(), thread_limit(work):
+    with (
+        plain_mode(like.device),
+        torch.inference_mode(),
+        thread_limit(work),
+    ):
         for start in range(0, len(X), batch_size):
             part = X[start : start + batch_size]
             padding = [(0, -len(part) % _ROWS)] + [(0, 0)] * (X.ndim - 1)

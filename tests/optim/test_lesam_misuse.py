@@ -124,8 +124,6 @@ def test_wrapping_an_instance_again_uses_the_new_settings():
     # Said by the user for one group, and not left over from a wrapper: it stays.
     params = enumerate(model.parameters())
     groups = [{"params": p, "adaptive": i > 0} for i, p in params]
-        {"params": p, "adaptive": i > 0} for i, p in enumerate(model.parameters())
-    ]
     kept = LESAM(None, torch.optim.SGD(groups, lr=0.1))
     assert [g["adaptive"] for g in kept.param_groups] == [False, True, True, True]
 

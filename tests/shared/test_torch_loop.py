@@ -29,6 +29,9 @@ def data(n=10):
     return x, x @ torch.tensor([1.0, -2.0], dtype=torch.float64)
 
 
+DATA = data()  # made outside inference mode
+
+
 def run(module, tensors, loss=squared, lr=0.1, seed=0, **kw):
     options = {"max_iter": 3, "batch_size": 4}
     return fit_net(
@@ -153,6 +156,34 @@ def test_ceiling():
     assert run(module, data(), lr=1e-9).loss_curve[0] > 1e6
     with pytest.raises(ValueError, match="epoch 1"):
         run(module, data(), lr=1e-9, ceiling=1e6)
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_an_outlier_in_the_last_batch_is_no_divergence(last):
+    """Its loss is n times its share of the mean, which is what the ceiling bounds."""
+    n = 50
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    x, y = torch.ones(n, 2, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+    y[order[-1 if last else 0]] = 100.0  # squared: mean 200, by itself 10 000
+    options = {"lr": 1e-12, "batch_size": 1, "max_iter": 1}
+    record = run(linear(), (x, y), ceiling=1000.0, **options)
+    assert record.loss_curve[0] == pytest.approx(200.0)
+    with pytest.raises(ValueError, match="Lower the learning rate"):
+        run(linear(), (x, y), ceiling=199.0, **options)
+
+
+@pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode, "autocast"])
+def test_modes_around_it_do_no_harm(around):
+    modules = linear(), linear()
+    run(modules[0], data())
+    if around == "autocast":
+        with torch.autocast("cpu", torch.bfloat16):
+            run(modules[1].float(), [t.float() for t in data()])
+        torch.testing.assert_close(modules[1].double().weight, modules[0].weight)
+        return
+    with around():
+        run(modules[1], data() if around is torch.no_grad else DATA)
+    assert torch.equal(modules[0].weight, modules[1].weight)
 
 
 @pytest.mark.parametrize("what", ["loss", "weight"])
