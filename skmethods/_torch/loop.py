@@ -79,8 +79,6 @@ def fit_net(
 
     n, device = len(tensors[0]), tensors[0].device
     bounds, record = batch_bounds(n, batch_size), FitRecord()
-    good = Snapshot(module)
-    best_state = Snapshot(module) if validate else None
     best, waited, batch, diverged = -math.inf, 0, None, None
 
     def closure():
@@ -93,6 +91,8 @@ def fit_net(
         return math.isfinite(value) and value <= ceiling
 
     with plain_mode(device), thread_limit(min(batch_size, n) * n_parameters(module)):
+        good = Snapshot(module)
+        best_state = Snapshot(module) if validate else None
         for epoch in range(max_iter):
             if progress:
                 progress.begin()

@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._validation import Interval, StrOptions, check_table, fit_context
+from .._validation import Interval, StrOptions, as_host, check_table, fit_context
 from ._net import LESAMNet, Real, kept_rows
 
 
@@ -277,18 +277,18 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
                     "The first call of partial_fit needs classes=, all labels that "
                     "will ever occur in y."
                 )
-            self.classes_ = np.unique(classes)
+            self.classes_ = _sorted_labels(classes)
         elif classes is not None and not np.array_equal(
-            np.unique(classes), self.classes_
+            _sorted_labels(classes), self.classes_
         ):
             raise ValueError(
                 f"classes={list(classes)} differs from those of the first call, "
                 f"{list(self.classes_)}."
             )
         w, X, y = kept_rows(sample_weight, X, y)
-        return self._fit_classes(X, y, w, epochs=1, resume=resume, partial=True)
+        return self._fit_classes(X, y, w, epochs=1, resume=resume, in_part=True)
 
-    def _fit_classes(self, X, y, w, *, partial=False, keep_state=True, **how):
+    def _fit_classes(self, X, y, w, *, keep_state=True, **how):
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has labels that are not in classes: {list(unknown)}.")
@@ -296,7 +296,18 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
         if self.class_weight is not None:
             each = compute_class_weight(
                 self.class_weight, classes=self.classes_, y=y, sample_weight=w
-            )[codes]
+            )
+            if not ((each >= 0) & (each <= np.finfo(np.float32).max)).all():
+                raise ValueError(
+                    "class_weight must hold finite, non-negative numbers; got "
+                    f"{self.class_weight!r}."
+                )
+            each = each[codes]
+            if not each.any():
+                raise ValueError(
+                    f"class_weight={self.class_weight!r} gives every row of this call "
+                    "the weight 0, so there is nothing to learn from."
+                )
             w = each if w is None else each * w
         return self._train(
             X,
@@ -305,7 +316,6 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
             w,
             len(self.classes_),
             self._chance,
-            schedules=not partial,
             keep_state=keep_state,
             **how,
         )
@@ -408,3 +418,20 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
         """
         codes = self._outputs(X).argmax(axis=1)
         return self.classes_[codes]
+
+
+def _sorted_labels(classes):
+    """The labels that partial_fit is told of."""
+    labels = np.asarray(as_host(classes))
+    missing = [label is None or label != label for label in labels.ravel().tolist()]
+    if labels.ndim != 1 or not labels.size or any(missing):
+        raise ValueError(
+            "classes must be a list of labels, one-dimensional and without None or "
+            f"NaN; got {classes!r}."
+        )
+    try:
+        return np.unique(labels)
+    except TypeError as exc:
+        raise TypeError(
+            f"classes mixes types that cannot be ordered: {classes!r}."
+        ) from exc

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from .._torch.device import resolve_device
 from .._torch.loop import fit_net
-from .._torch.nets import ACTIVATIONS, mlp, predict_batches
+from .._torch.nets import ACTIVATIONS, mlp, plain_mode, predict_batches
 from .._torch.scale import column_scale, to_float32
 from .._torch.seed import Seeds
 from .._torch.state import ModulePickleMixin
@@ -43,6 +43,11 @@ def kept_rows(sample_weight, X, *arrays):
     if sample_weight is None:
         return (None, X, *arrays)
     w = check_weights(sample_weight, X).astype(np.float64)
+    if w.max() > np.finfo(np.float32).max:
+        raise ValueError(
+            f"sample_weight holds {w.max():.6g} in row {w.argmax()}, which is too "
+            "large for float32. Divide the weights by their mean."
+        )
     keep = w > 0
     if keep.all():
         return (w, X, *arrays)
@@ -59,8 +64,8 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
         ],
         "activation": [StrOptions(set(ACTIVATIONS))],
         "module": [callable, None],
-        "sigma": [Interval(Real, 0, None, closed="left"), None],
-        "rho_max": [Interval(Real, 0, None, closed="left"), None],
+        "sigma": [Interval(Real, 0, None, closed="both"), None],
+        "rho_max": [Interval(Real, 0, None, closed="both"), None],
         "adaptive": ["boolean"],
         "sigma_decay": [StrOptions({"cosine", "linear", "none"})],
         "sigma_decay_start": [Interval(Real, 0, 1, closed="both")],
@@ -94,6 +99,14 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
     def _factory(self, n_in, n_out):
         """A picklable callable that makes the network."""
         if self.module is not None:
+            import torch
+
+            if isinstance(self.module, torch.nn.Module):
+                raise TypeError(
+                    "module is a network already. Pass its class, or a function that "
+                    "is called with (n_features, n_outputs) and returns a new network, "
+                    "since every fit and every clone needs one of its own."
+                )
             return partial(self.module, n_in, n_out)
         try:
             given = np.atleast_1d(self.hidden_layer_sizes).tolist()
@@ -117,11 +130,17 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 "module must return a torch.nn.Module when called with (n_features, "
                 f"n_outputs); it returned {type(module).__name__}."
             )
+        like = next(module.parameters(), None)
+        if like is None:
+            raise ValueError("module made a network without parameters to train.")
         module = module.to(device).eval()
-        with (
-            torch.no_grad()
-        ):  # also fills in lazy layers, before the optimiser sees them
-            out = module(torch.zeros(1, n_in, device=device))
+        with torch.no_grad():  # fills lazy layers in before the optimiser sees them
+            out = module(torch.zeros(1, n_in, dtype=like.dtype, device=device))
+        if not isinstance(out, torch.Tensor):
+            raise TypeError(
+                "module made a network that returns a "
+                f"{type(out).__name__}; it must return one tensor."
+            )
         if tuple(out.shape) != (1, n_out):
             raise ValueError(
                 f"module made a network whose output for one row has shape "
@@ -148,24 +167,47 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
     # -- training ----------------------------------------------------------------------
 
     def _check_same_network(self, factory):
-        before = self.module_factory_
-        if (before.func, before.args) != (factory.func, factory.args):
+        asked = [(f.func, f.args, f.keywords) for f in (self.module_factory_, factory)]
+        if asked[0] != asked[1]:
             raise ValueError(
                 "This call continues the training of a fitted network, and the data or "
                 "the parameters ask for another one (number of features or outputs, "
                 "hidden_layer_sizes, activation, module). Use a new estimator, or fit "
                 "with warm_start=False."
             )
+        if self.standardize is (self.mean_ is None):
+            raise ValueError(
+                "standardize was changed, and this call continues the training of a "
+                "network that saw the features otherwise. Put it back, use a new "
+                "estimator, or fit with warm_start=False."
+            )
 
-    def _train(
-        self, X, y_seen, y, w, n_out, chance, *, epochs, resume, schedules, keep_state
+    def _train(self, *args, **how):
+        """Train on checked rows, whatever modes of torch surround the call."""
+        device = resolve_device(self.device)
+        with plain_mode(device):
+            return self._train_on(device, *args, **how)
+
+    def _train_on(
+        self,
+        device,
+        X,
+        y_seen,
+        y,
+        w,
+        n_out,
+        chance,
+        *,
+        epochs,
+        resume,
+        in_part=False,
+        keep_state,
     ):
-        """Train on checked rows; `y` is what ``_loss`` wants, `w` weights or None."""
+        """`y` is what ``_loss`` wants, `w` weights or None, `in_part` partial_fit."""
         import torch
 
         from ._moments import carry_over
 
-        device = resolve_device(self.device)
         factory = self._factory(X.shape[1], n_out)
         if resume:
             self._check_same_network(factory)
@@ -187,13 +229,15 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
             self.mean_, self.scale_ = (
                 column_scale(X, w) if self.standardize else (None, None)
             )
-        if w is not None:
+            if in_part and self.standardize and (X == X[0]).all():
+                warn_undefined_scale("X", " (with standardize=False)")
+        if w is not None and not in_part:
             w = w / w.mean()
+        size = 1.0 if w is None else w.mean()  # of the loss, beside one unweighted
         arrays = [to_float32(X, self.mean_, self.scale_), y]
         arrays += [] if w is None else [w.astype(np.float32)]
         batch_size = min(200, len(X)) if self.batch_size == "auto" else self.batch_size
         schedule = SigmaSchedule(self.sigma_decay, self.sigma_decay_start)
-        sigma = math.inf if self.sigma is None else self.sigma
         rhos, rho_curve = [], []
 
         def before_epoch(epoch):
@@ -201,15 +245,15 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 rho_curve.append(_mean(rhos))
                 rhos.clear()
             seeds.reseed(done + epoch)
-            if schedules:
-                optimizer.set_sigma(schedule(epoch, epochs, sigma))
+            if not in_part:
+                optimizer.set_sigma(schedule(epoch, epochs, self.sigma))
                 if self.lr_schedule == "cosine":
                     share = (1 + math.cos(math.pi * epoch / epochs)) / 2
                     for group in optimizer.param_groups:
                         group["lr"] = self.learning_rate * share
 
         def loss(module, X, y, w=None):
-            each = self._loss(module(X), y)
+            each = self._loss(_forward(module, X), y)
             return (each if w is None else each * w).mean()
 
         # Only a module of the user's may draw from the global generators (dropout).
@@ -219,6 +263,8 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 module = copy.deepcopy(self.module_).to(device)
             else:
                 module = self._build(factory, X.shape[1], n_out, device)
+        tensors = [torch.tensor(a, device=device) for a in arrays]
+        tensors[0] = tensors[0].to(next(module.parameters()).dtype)
         optimizer = self._make_optimizer(module)
         if hasattr(self, "optimizer_"):
             carry_over(self.optimizer_, self.module_, optimizer, module)
@@ -232,7 +278,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
         with nullcontext() if own_net else seeds.global_torch(device):
             record = fit_net(
                 module,
-                [torch.tensor(a, device=device) for a in arrays],
+                tensors,
                 loss,
                 optimizer=optimizer,
                 max_iter=epochs,
@@ -242,7 +288,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 validate=held_out and partial(self._validate, module, *held_out),
                 patience=self.n_iter_no_change if held_out else None,
                 tol=self.tol,
-                ceiling=_LOSS_CEILING,
+                ceiling=_LOSS_CEILING * max(size, 1.0),
                 progress=(
                     progress := FitProgress(
                         self, epochs, X, y_seen, lambda: fitted, task="epoch"
@@ -252,17 +298,18 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
             )
         hook.remove()
         rho_curve.append(_mean(rhos))
+        scores = vars(self).pop("validation_scores_", [])
+        if held_out and len(scores) == len(self.loss_curve_):  # one score per epoch
+            self.validation_scores_ = [*scores, *record.validation_curve]
         self.loss_curve_ = [*self.loss_curve_, *record.loss_curve]
         self.rho_curve_ = [*self.rho_curve_, *rho_curve[: record.n_iter]]
-        if held_out:
-            self.validation_scores_ = record.validation_curve
         fitted["n_iter_"] = done + record.n_iter
         vars(self).update(fitted)
         if keep_state:
             self.optimizer_ = optimizer
         progress.close()
         steps = record.n_iter * max(len(X) // batch_size, 1)
-        self._warn_if_collapsed(record.loss_curve, chance(y, w), steps)
+        self._warn_if_collapsed(record.loss_curve, size * chance(y, w), steps)
         return self
 
     def _warn_if_collapsed(self, losses, chance, steps):
@@ -276,7 +323,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 f"{self.sigma}). Otherwise lower learning_rate (now "
                 f"{self.learning_rate}), or the features tell nothing about y.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _split(self, y, rng):
@@ -317,6 +364,29 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
             from ._moments import unpack
 
             self.optimizer_ = unpack(self.optimizer_, self.module_)
+
+
+def warn_undefined_scale(name, how=""):
+    """The first chunk of a stream says nothing about the size of what is to come."""
+    warnings.warn(
+        f"The first call of partial_fit fixes the scale of {name}, and {name} is "
+        "constant in it, so that the scale stays 1. Begin with a chunk of more rows, "
+        f"or scale {name} yourself{how}.",
+        UserWarning,
+        stacklevel=6,
+    )
+
+
+def _forward(module, X):
+    try:
+        return module(X)
+    except ValueError as exc:
+        if "more than 1 value per channel" not in str(exc):
+            raise
+        raise ValueError(
+            "module has batch norm, which cannot train on a batch of one row. Use a "
+            "batch_size of at least 2, and at least two rows per call."
+        ) from exc
 
 
 def _mean(numbers):

@@ -6,7 +6,7 @@ from sklearn.metrics import r2_score
 
 from .._torch.scale import column_scale, to_float32
 from .._validation import check_table, fit_context
-from ._net import LESAMNet, kept_rows
+from ._net import LESAMNet, kept_rows, warn_undefined_scale
 
 
 class LESAMRegressor(RegressorMixin, LESAMNet):
@@ -231,7 +231,6 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
             sample_weight,
             epochs=self.max_iter,
             resume=resume,
-            schedules=True,
             keep_state=self.warm_start,
         )
 
@@ -262,11 +261,11 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
             sample_weight,
             epochs=1,
             resume=hasattr(self, "module_"),
-            schedules=False,
+            in_part=True,
             keep_state=True,
         )
 
-    def _fit_values(self, X, y, sample_weight, *, resume, **how):
+    def _fit_values(self, X, y, sample_weight, *, resume, in_part=False, **how):
         X, y = check_table(
             self, X, y, reset=not resume, y_numeric=True, multi_output=True
         )
@@ -278,25 +277,36 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
         w, X, y = kept_rows(sample_weight, X, y)
         flat = y.ndim == 1
         Y = y.reshape(len(y), -1).astype(np.float64)
+        n_out = Y.shape[1]
         if not resume:
-            self.y_mean_, self.y_scale_ = column_scale(Y, w)
             self._flat = flat
-            if not how["keep_state"]:  # nothing can follow: predict the constant
-                constant = Y.min(axis=0) == Y.max(axis=0)
-                self.y_scale_[constant] = 0.0
         elif flat != self._flat:
             raise ValueError(
                 "y must have as many dimensions as in the first call; got an array of "
                 f"shape {y.shape}."
             )
-        n_out = Y.shape[1]
-        if resume and n_out != len(self.y_mean_):
+        elif n_out != len(self.y_mean_):
             raise ValueError(
                 f"y has {n_out} outputs; the first call had {len(self.y_mean_)}."
             )
+        # An output that was constant in `fit` has no scale yet, as all in a first call.
+        unknown = self.y_scale_ == 0 if resume else np.ones(n_out, dtype=bool)
+        if unknown.any():
+            mean, scale = column_scale(Y, w)
+            constant = (Y == Y[0]).all(axis=0)
+            if not in_part:  # predict it exactly, whatever the network says
+                scale[constant] = 0.0
+            elif (constant & unknown).any():
+                warn_undefined_scale("y")
+            if resume:
+                mean = np.where(unknown, mean, self.y_mean_)
+                scale = np.where(unknown, scale, self.y_scale_)
+            self.y_mean_, self.y_scale_ = mean, scale
         scale = np.where(self.y_scale_ == 0, 1.0, self.y_scale_)
         Z = to_float32(Y, self.y_mean_, scale, name="y")
-        return self._train(X, y, Z, w, n_out, self._chance, resume=resume, **how)
+        return self._train(
+            X, y, Z, w, n_out, self._chance, resume=resume, in_part=in_part, **how
+        )
 
     def _check_split(self, y, n_train, n_test):
         if n_test < 2 or n_train < 1:

@@ -77,13 +77,14 @@ class SigmaSchedule:
         epoch : int
             From 0; from `max_epochs` on the value is that of the last epoch.
         max_epochs : int
-        sigma : float
-            The budget before the fall, at least `sigma_min`.
+        sigma : float or None
+            The budget before the fall, at least `sigma_min`. None is infinity.
 
         Returns
         -------
         float
         """
+        sigma = math.inf if sigma is None else sigma
         if sigma < self.sigma_min:
             raise ValueError(
                 f"sigma={sigma!r} is below sigma_min={self.sigma_min!r}; the schedule "
