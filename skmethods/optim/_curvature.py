@@ -22,10 +22,22 @@ def _on_device(module, X, y):
     """Data as tensors on the module's device; floats in its dtype."""
     import torch
 
-    like = next(module.parameters())
+    like = next((p for p in module.parameters() if p.requires_grad), None)
+    if like is None:
+        raise ValueError(
+            "module has no trainable parameter, so the loss has no slope or curvature."
+        )
     out = []
-    for a in (X, y):
-        a = a.detach() if isinstance(a, torch.Tensor) else torch.tensor(np.asarray(a))
+    for name, a in (("X", X), ("y", y)):
+        try:
+            if not isinstance(a, torch.Tensor):
+                a = torch.tensor(np.asarray(a))
+        except (TypeError, ValueError) as exc:
+            raise TypeError(
+                f"{name} must hold numbers, as module and loss take them ({exc})."
+                " Encode labels first: np.unique(y, return_inverse=True)[1]."
+            ) from exc
+        a = a.detach()
         dtype = like.dtype if a.is_floating_point() else a.dtype
         out.append(a.to(device=like.device, dtype=dtype))
     if len(out[0]) != len(out[1]):
@@ -33,6 +45,8 @@ def _on_device(module, X, y):
             f"X and y must have the same number of rows; got {len(out[0])} and "
             f"{len(out[1])}."
         )
+    if not len(out[0]):
+        raise ValueError("X and y have no rows, and the loss of none is undefined.")
     return out
 
 

@@ -36,6 +36,8 @@ _STEPS_TO_JUDGE = 100
 _LOSS_CEILING = 1000.0
 #: A constant prediction with a lower loss leaves nothing worth a warning.
 _NOTHING_TO_LEARN = 1e-3
+#: Calls between ``fit`` of the user and the training, for warnings.
+_CALLER = 8
 
 
 def kept_rows(sample_weight, X, *arrays):
@@ -230,7 +232,9 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 column_scale(X, w) if self.standardize else (None, None)
             )
             if in_part and self.standardize and (X == X[0]).all():
-                warn_undefined_scale("X", " (with standardize=False)")
+                warn_undefined_scale(
+                    "X", " (with standardize=False)", stacklevel=_CALLER
+                )
         if w is not None and not in_part:
             w = w / w.mean()
         size = 1.0 if w is None else w.mean()  # of the loss, beside one unweighted
@@ -323,7 +327,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 f"{self.sigma}). Otherwise lower learning_rate (now "
                 f"{self.learning_rate}), or the features tell nothing about y.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=_CALLER,
             )
 
     def _split(self, y, rng):
@@ -366,14 +370,14 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
             self.optimizer_ = unpack(self.optimizer_, self.module_)
 
 
-def warn_undefined_scale(name, how=""):
+def warn_undefined_scale(name, how="", *, stacklevel):
     """The first chunk of a stream says nothing about the size of what is to come."""
     warnings.warn(
         f"The first call of partial_fit fixes the scale of {name}, and {name} is "
         "constant in it, so that the scale stays 1. Begin with a chunk of more rows, "
         f"or scale {name} yourself{how}.",
         UserWarning,
-        stacklevel=6,
+        stacklevel=stacklevel,
     )
 
 

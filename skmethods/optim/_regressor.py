@@ -297,7 +297,7 @@ class LESAMRegressor(RegressorMixin, LESAMNet):
             if not in_part:  # predict it exactly, whatever the network says
                 scale[constant] = 0.0
             elif (constant & unknown).any():
-                warn_undefined_scale("y")
+                warn_undefined_scale("y", stacklevel=6)
             if resume:
                 mean = np.where(unknown, mean, self.y_mean_)
                 scale = np.where(unknown, scale, self.y_scale_)

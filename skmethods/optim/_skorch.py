@@ -30,8 +30,8 @@ class LESAMSigmaSchedule(Callback):
     sigma_min : float, default=0.0
         The budget of the last epoch, in units of the loss.
     sigma : float, default=None
-        The budget before the fall. None takes the ``optimizer__sigma`` of the net, or
-        LESAM's default.
+        The budget before the fall. None takes that of the optimiser, which is the
+        ``optimizer__sigma`` of the net, also after ``net.set_params``.
     max_epochs : int, default=None
         All the epochs that there will be. None takes ``net.max_epochs``; say it when
         the training is continued by ``partial_fit``.
@@ -89,8 +89,13 @@ class LESAMSigmaSchedule(Callback):
         epochs = net.max_epochs if self.max_epochs is None else self.max_epochs
         epoch = len(net.history) - 1
         for optimizer in _optimizers(net):
-            sigma = optimizer.defaults["sigma"] if self.sigma is None else self.sigma
+            # In the group, as torch's schedulers do, so that it is in checkpoints.
+            group = optimizer.param_groups[0]
+            if group.get("scheduled_sigma") != optimizer.sigma:  # set by someone else
+                group["initial_sigma"] = optimizer.sigma
+            sigma = group["initial_sigma"] if self.sigma is None else self.sigma
             optimizer.set_sigma(self.schedule_(epoch, epochs, sigma))
+            group["scheduled_sigma"] = optimizer.sigma
 
 
 class LESAMBatchNormGuard(Callback):

@@ -164,3 +164,20 @@ def test_refusals():
         sharpness(module, X, y[:-1], loss, rho=0.1)
     with pytest.raises(ValueError, match="batch_size and n_iter"):
         top_hessian_eigenvalue(module, X, y, loss, batch_size=0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda *a: sharpness(*a, rho=0.1),
+        lambda *a: top_hessian_eigenvalue(*a, random_state=0),
+    ],
+)
+def test_refuses_data_without_numbers_or_rows(call):
+    module, (X, y), loss = network(), data(), nn.CrossEntropyLoss()
+    with pytest.raises(TypeError, match=r"y must hold numbers(.|\n)*return_inverse"):
+        call(module, X, np.where(np.asarray(y) > 0, "yes", "no"), loss)
+    with pytest.raises(ValueError, match="no rows"):
+        call(module, X[:0], y[:0], loss)
+    with pytest.raises(ValueError, match="no trainable parameter"):
+        call(network().requires_grad_(False), X, y, loss)

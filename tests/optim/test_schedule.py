@@ -10,6 +10,7 @@ from skmethods.optim import SigmaSchedule
 def test_the_published_recipe():
     """Cosine from epoch 160 of 200: (1 + cos(pi (epoch - 160) / 39)) / 2."""
     schedule = SigmaSchedule()
+    assert schedule(199, 200, None) == math.inf  # no budget is left at no budget
     values = [schedule(epoch, 200, 0.35) for epoch in range(200)]
     assert values[:161] == [0.35] * 161
     for epoch in range(160, 200):

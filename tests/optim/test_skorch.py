@@ -164,6 +164,23 @@ def test_sigma_schedule_goes_on(data):
     assert net.seen == [SigmaSchedule("cosine", 0.0)(e, 10, 0.2) for e in range(10)]
 
 
+def test_sigma_schedule_follows_the_parameter_of_the_net(data):
+    net = make_net(max_epochs=2, callbacks=[Record("none")]).fit(*data)
+    net.set_params(optimizer__sigma=0.3).partial_fit(*data)
+    net.set_params(optimizer__sigma=None).partial_fit(*data)
+    assert net.seen == [0.1, 0.1, 0.3, 0.3, np.inf, np.inf]
+    default = make_net(callbacks=[Record("none")], optimizer__sigma=ABSENT).fit(*data)
+    assert default.seen == [0.1] * 5
+
+
+def test_sigma_schedule_goes_on_from_a_pickle(data):
+    """In the middle of the fall, where the budget is not the one it began with."""
+    options = {"max_epochs": 3, "callbacks": [Record(max_epochs=6, decay_start=0.0)]}
+    net = pickle.loads(pickle.dumps(make_net(**options).fit(*data)))
+    net.partial_fit(*data)
+    assert net.seen == [SigmaSchedule("cosine", 0.0)(e, 6, 0.1) for e in range(6)]
+
+
 @pytest.mark.parametrize("guard", [False, True])
 def test_batch_norm_guard(data, guard):
     callbacks = [LESAMBatchNormGuard()] if guard else []
