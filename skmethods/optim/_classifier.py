@@ -27,16 +27,19 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
     module : callable or None, default=None
         A network of your own instead of the perceptron: called with ``(n_features,
         n_outputs)`` it returns a ``torch.nn.Module`` whose output is `n_outputs` wide,
-        without a softmax. A class or a module-level function, so that it pickles.
+        without a softmax. A class or a module-level function, so that it pickles;
+        with options as a ``functools.partial``; not a network that exists.
         `hidden_layer_sizes` and `activation` then play no part.
     sigma : float or None, default=0.1
         The loss budget of the perturbation, in nats.
-        0 trains with the base optimiser alone; None makes it SAM of radius `rho_max`.
+        0 trains with the base optimiser alone; None (or infinity) makes it SAM of
+        radius `rho_max`.
     rho_max : float or None, default=0.3
         The longest perturbation; None sets no limit. Keep it below the largest radius
         at which SAM works: training collapses above it.
     adaptive : bool, default=False
-        Measure the perturbation relative to the size of each weight.
+        Measure the perturbation, and with it `rho_max`, relative to the size of each
+        weight.
     sigma_decay : {"cosine", "linear", "none"}, default="cosine"
         How the budget falls to 0 at the end of the training. See `SigmaSchedule`.
     sigma_decay_start : float, default=0.8
@@ -65,7 +68,9 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
         Weights of the classes, multiplied with `sample_weight`.
     early_stopping : bool, default=False
         Hold rows out, the same share of each class, stop when the score on them no
-        longer improves, and keep the weights of the best epoch.
+        longer improves, and keep the weights of the best epoch. A run that is
+        stopped has not seen the end of the schedules, which are spread over `max_iter`:
+        choose that near the number of epochs needed, or ``lr_schedule="constant"``.
     validation_fraction : float, default=0.1
         The share of rows that `early_stopping` holds out; in (0, 1).
     n_iter_no_change : int, default=10
@@ -76,7 +81,9 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
         Shift and scale each column to zero weighted mean and unit variance, by
         statistics of the training rows. In `partial_fit` those of the first call stay.
     warm_start : bool, default=False
-        `fit` continues with the weights and moments of the last one.
+        `fit` continues with the weights and moments of the last one, but without
+        moments after a change of `base_optimizer`. With `early_stopping` rows are held
+        out anew each time, and may have been trained on before.
     device : str, default="cpu"
         Where to train and predict: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``, or
         ``"auto"`` for the best there is.
@@ -105,7 +112,9 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
     rho_curve_ : list of float
         Mean length of the perturbation in each epoch.
     validation_scores_ : list of float
-        Score on the held-out rows after each epoch. Only with `early_stopping`.
+        Score on the held-out rows after each epoch. Only if `early_stopping` was on in
+        all of them. After one `fit`, ``np.argmax(validation_scores_) + 1`` is the epoch
+        whose weights were kept.
     n_iter_ : int
         Epochs run, over all calls when training was continued.
     optimizer_ : LESAM
@@ -129,7 +138,8 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
     prediction, which is what too large a perturbation leads to.
 
     With `sample_weight` the loss of a batch is ``mean(w * loss)``, `w` scaled to mean 1
-    over all rows. Repeating a row and doubling its weight is the same only when a batch
+    over all rows in `fit`, and as given in `partial_fit`, where mean 1 is up to the
+    caller. Repeating a row and doubling its weight is the same only when a batch
     holds all rows, up to float32 rounding. Rows of weight 0 are left out.
 
     References
@@ -251,7 +261,8 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go once over the rows, at a constant learning rate and budget.
 
-        A fitted estimator is continued; its moments too, if it has ``optimizer_``.
+        A fitted estimator is continued; its moments too, if it has ``optimizer_``. The
+        first call fixes the scale of `X`, so give it enough rows to tell.
 
         Parameters
         ----------
@@ -261,7 +272,8 @@ class LESAMClassifier(ClassifierMixin, LESAMNet):
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever occur. Needed in the first call.
         sample_weight : array-like of shape (n_samples,), default=None
-            Not negative; None weighs all rows the same.
+            Not negative, and not rescaled, so that a row of weight 2 counts the same in
+            every chunk; None is 1.
 
         Returns
         -------

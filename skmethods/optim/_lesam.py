@@ -48,7 +48,8 @@ class LESAM(torch.optim.Optimizer):
         As for every torch optimiser. None when `base_optimizer` is an instance.
     base_optimizer : type, callable or Optimizer instance, default=torch.optim.SGD
         What steps with the perturbed gradient. A class or callable is called with
-        `params` and `base_kwargs`.
+        `params` and `base_kwargs`. An instance that was wrapped before takes the
+        settings of this call.
     sigma : float or None, default=0.1
         The budget: the first-order rise of the loss, in units of the loss (nats for a
         mean cross-entropy). 0 is the base optimiser alone, at its cost. None (or
@@ -58,8 +59,9 @@ class LESAM(torch.optim.Optimizer):
         bound as the gradient vanishes, and a smooth problem can be thrown far away
         from its minimum. Keep it below the largest radius at which SAM itself works.
     adaptive : bool, default=False
-        Measure the perturbation relative to the size of each weight. May differ from
-        group to group of `params`.
+        Measure the perturbation relative to the size of each weight: `rho_max` and
+        ``last_rho_`` are then lengths of ``e / |w|``, not of ``e``, so that large
+        weights move further. May differ from group to group of `params`.
     norm_eps : float, default=1e-12
         Added to the norm of the gradient where it divides.
     center_subtract : float, default=0.0
@@ -82,7 +84,7 @@ class LESAM(torch.optim.Optimizer):
     base_optimizer : Optimizer
         Shares ``state`` and ``param_groups`` with this one.
     last_rho_ : float
-        Length of the last perturbation.
+        Length of the last perturbation, relative where `adaptive`.
     last_grad_norm_ : float
         Norm of the gradient that set it, over all parameters; NaN with ``sigma=0``.
 
@@ -91,6 +93,9 @@ class LESAM(torch.optim.Optimizer):
     ValueError
         For a base optimiser that evaluates the loss by itself (LBFGS) and for sharded
         parameters (DTensor).
+    TypeError
+        For a `base_optimizer` that is or makes no optimiser, a `module` that is none,
+        a setting that is no number.
 
     See Also
     --------
@@ -320,6 +325,10 @@ class LESAM(torch.optim.Optimizer):
     def ascent_step(self, grad_scale=None):
         """Perturb the weights along their gradients, which are used up.
 
+        The memory of the gradients is overwritten: clone those you want to keep. Hooks
+        registered with ``register_step_pre_hook`` and its post counterpart run with
+        `step` only; registered on ``base_optimizer`` they run with `descent_step` too.
+
         Parameters
         ----------
         grad_scale : float or Tensor, default=None
@@ -379,8 +388,7 @@ class LESAM(torch.optim.Optimizer):
 
     def _restore(self):
         """Put the weights back, bit by bit, and let batch norm record again."""
-        if self.module is not None:
-            self._frozen.close()
+        self._frozen.close()
         saved, self._perturbed = self._perturbed, None
         with torch.no_grad():
             for params, copies, _ in saved:
@@ -390,6 +398,8 @@ class LESAM(torch.optim.Optimizer):
 
     def descent_step(self, *, grad_scaler=None):
         """Return to the weights and step with the gradients of the perturbed ones.
+
+        After ``zero_grad()`` it only returns to the weights, which undoes `ascent_step`.
 
         Parameters
         ----------

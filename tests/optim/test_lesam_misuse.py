@@ -163,6 +163,17 @@ def test_step_between_ascent_and_descent_is_refused_and_can_be_undone(sigma):
     optimizer.step(closure)
 
 
+def test_batch_norm_records_again_though_module_was_taken_away():
+    norm = nn.BatchNorm1d(2)
+    optimizer = LESAM(norm.parameters(), lr=0.1, module=norm)
+    norm(torch.randn(4, 2)).square().sum().backward()
+    optimizer.ascent_step()
+    assert not norm.track_running_stats
+    optimizer.module = None
+    optimizer.descent_step()
+    assert norm.track_running_stats
+
+
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_an_expanded_gradient(adaptive):
     moved = []
