@@ -68,7 +68,7 @@ def device_or_cpu(device, owner):
         return resolve_device(device)
     except ValueError as exc:
         warnings.warn(
-            f"{owner} was fitted with {exc} It runs on the CPU now.",
+            f"{owner}: {exc} It runs on the CPU now.",
             UserWarning,
             stacklevel=3,
         )

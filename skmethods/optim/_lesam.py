@@ -399,7 +399,7 @@ class LESAM(torch.optim.Optimizer):
     def descent_step(self, *, grad_scaler=None):
         """Return to the weights and step with the gradients of the perturbed ones.
 
-        After ``zero_grad()`` it only returns to the weights, which undoes `ascent_step`.
+        After ``zero_grad()`` it only returns to the weights: that undoes an ascent.
 
         Parameters
         ----------

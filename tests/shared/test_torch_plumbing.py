@@ -42,7 +42,7 @@ def test_resolve_device():
 
 
 def test_device_or_cpu():
-    with pytest.warns(UserWarning, match="Thing was fitted with device='cuda:99'"):
+    with pytest.warns(UserWarning, match="Thing: device='cuda:99' cannot be used"):
         assert device_or_cpu("cuda:99", "Thing") == torch.device("cpu")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
