@@ -213,10 +213,30 @@ def typical_range(x):
     return float(middle), float(max(width, 1e-3))
 
 
-def standing(x, typical):
-    """Where values lie in the typical range, on a logarithmic scale from its median."""
-    middle, width = typical
-    return np.log(np.maximum(x, 1e-6 * middle) / middle) / width
+def converted(x, typical, margin, target):
+    """Values in the unit of another quantity, by their place in the typical range.
+
+    Parameters
+    ----------
+    x : ndarray of shape (m,)
+        Not negative.
+    typical, target : pair
+        ``typical_range`` of `x` and of the other quantity over the training rows.
+    margin : float
+        How much lower than its place in the range a value counts, in widths.
+
+    Returns
+    -------
+    ndarray of float64 of shape (m,)
+        Equal places on the two logarithmic scales correspond. From one width above
+        the median on (margin included) the result grows in proportion to `x`: no
+        range that few rows set is extrapolated as a power.
+    """
+    (middle, width), (to_middle, to_width) = typical, target
+    with np.errstate(divide="ignore"):
+        place = np.log(x / middle) / width - margin
+    beyond = np.maximum(x / (middle * np.exp(width * (1 + margin))), 1.0)
+    return to_middle * np.exp(to_width * np.minimum(place, 1.0)) * beyond
 
 
 def combined(parts, ranges):
@@ -232,13 +252,13 @@ def combined(parts, ranges):
     Returns
     -------
     ndarray of float64 of shape (m,)
-        In the unit of the skeleton distance, and (up to its floor at one millionth of
-        the median) never below it.
+        In the unit of the skeleton distance and never below it.
     """
-    margins = (0.0, REACH_MARGIN, CENTRE_MARGIN)
-    stand = [
-        standing(x, typical) - margin
-        for x, typical, margin in zip(parts, ranges, margins, strict=True)
-    ]
-    middle, width = ranges[0]
-    return middle * np.exp(np.clip(width * np.max(stand, axis=0), -50.0, 700.0))
+    skeleton, reach, radius = parts
+    return np.maximum.reduce(
+        [
+            skeleton,
+            converted(reach, ranges[1], REACH_MARGIN, ranges[0]),
+            converted(radius, ranges[2], CENTRE_MARGIN, ranges[0]),
+        ]
+    )

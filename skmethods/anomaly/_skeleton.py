@@ -92,9 +92,13 @@ def bounded_pencil(within, total):
         Columns scaled so that ``P.T @ within @ P`` is the identity. Distances in
         ``Z @ P`` are those of the metric ``inv(within)``, whatever `total` is.
     """
-    rho, theta = linalg.eigh(within, within + total)
-    rho = np.clip(rho, np.finfo(float).tiny, 1.0)
-    P = theta / np.sqrt(rho)
+    # `total` may be larger by more than float64 resolves, so `within` is whitened by
+    # itself and not by the sum of both: then no distance depends on `total`.
+    size, axes = linalg.eigh(within)
+    white = axes / np.sqrt(np.maximum(size, size[-1] * np.finfo(float).eps))
+    spread, theta = linalg.eigh(white.T @ total @ white)
+    rho = 1 / (1 + np.maximum(spread[::-1], 0.0))
+    P = white @ theta[:, ::-1]
     # Signs are arbitrary: make the largest entry of a direction positive.
     P *= np.sign(P[np.abs(P).argmax(0), np.arange(P.shape[1])])
     return rho, P

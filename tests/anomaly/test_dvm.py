@@ -327,20 +327,25 @@ def test_device_that_does_not_exist():
     with pytest.raises(ValueError, match="device='cuda:99'"):
         DVMAnomalyDetector(device="cuda:99").fit(cloud())
     fitted = DVMAnomalyDetector().fit(cloud())
-    scores = fitted.score_samples(cloud())
+    new = queries(cloud())
+    scores = fitted.score_samples(new)
     with pytest.warns(UserWarning, match="runs on the CPU"):
-        moved = fitted.set_params(device="cuda:99").score_samples(cloud())
+        moved = fitted.set_params(device="cuda:99").score_samples(new)
     assert_array_equal(moved, scores)
 
 
 def test_parameters_changed_after_fit_do_no_harm():
     X = cloud()
-    detector = DVMAnomalyDetector().fit(X)
-    before = detector.score_samples(X)
-    detector.set_params(
-        metric_blocks="structure", edge_penalty=0, n_neighbors=2, scaling="none"
-    )
-    assert_array_equal(detector.score_samples(X), before)
+    new = queries(X)
+    for kw in ({}, {"search": "exact"}):
+        detector = DVMAnomalyDetector(**kw).fit(X)
+        before = detector.score_samples(new)
+        detector.set_params(
+            metric_blocks="structure", edge_penalty=0, n_neighbors=2, scaling="none"
+        )
+        other = {"local": "exact", "exact": "local"}[detector.search]
+        detector.set_params(search=other, robust=True, backend="faiss")
+        assert_array_equal(detector.score_samples(new), before)
     assert detector.transform(X).shape == X.shape
 
 
@@ -540,6 +545,54 @@ def test_partial_fit_of_an_absurd_row_learns_again():
     detector = DVMAnomalyDetector().fit(X).partial_fit(np.full((1, 4), 1e100))
     expected = DVMAnomalyDetector().fit(np.r_[X, np.full((1, 4), 1e100)])
     assert_array_equal(detector.training_scores_, expected.training_scores_)
+
+
+@pytest.mark.parametrize("kw", KINDS, **ids)
+def test_partial_fit_of_an_extreme_row_between_refreshes(kw):
+    X, extreme = cloud(50), np.full((1, 4), 1e20)
+    detector = DVMAnomalyDetector(**kw).fit(X)
+    far = detector.score_samples(extreme)
+    detector.partial_fit(extreme)
+    assert detector.training_scores_[-1] <= -0.99  # learned again, or as far as before
+    assert detector.predict(extreme) == -1
+    assert far < -1e15
+
+
+@pytest.mark.parametrize("spread", [1e7, 1e9, 1e12])
+def test_local_scatter_is_not_lost_beside_a_vast_whole(spread):
+    """Rows with a sentinel: the metric is that of the local scatter all the same."""
+    X = cloud(500)
+    X[::25] = -spread
+    detector = DVMAnomalyDetector().fit(X)
+    Z = (X - detector.mean_) / detector.scale_
+    near = NearestNeighbors(n_neighbors=11).fit(Z).kneighbors(Z)[1]
+    odd = np.zeros(500, dtype=bool)
+    odd[::25] = True
+    assert odd[near[odd]].all()  # sentinels are each other's neighbours
+    E = Z[~odd, None] - Z[near[~odd, 1:]]
+    S = np.einsum("nki,nkj->ij", E, E) / (2 * 500 * 10)
+    S += 0.01 * np.trace(S) / 4 * np.eye(4)
+    P = detector.components_
+    assert_allclose(P @ S @ P.T, np.eye(4), atol=1e-6)
+
+
+def test_single_rows_are_predicted_as_in_a_batch():
+    for seed in range(20):
+        X = np.random.default_rng(seed).normal(size=(101, 3))  # the threshold is a row
+        detector = DVMAnomalyDetector().fit(X)
+        single = [detector.predict(row[None])[0] for row in X]
+        assert_array_equal(single, detector.predict(X))
+
+
+@pytest.mark.parametrize("call", ["fit", "partial_fit", "fit_predict"])
+def test_copies_of_all_rows_are_worth_a_warning(call):
+    X = np.repeat(cloud(), 2, axis=0)
+    with pytest.warns(UserWarning, match=r"occur more than once") as caught:
+        getattr(DVMAnomalyDetector(), call)(X)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        getattr(DVMAnomalyDetector(), call)(np.r_[X[::2], X[:40:2]])
 
 
 def test_fit_forgets():
