@@ -69,6 +69,9 @@ def test_list_runs_nothing(three_rows, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["A", "B", "C"]
     assert three_rows == []
+    assert _tour.main(["--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in listed] == ["A", "B", "C"]
 
 
 def test_unknown_method_names_the_known_ones(three_rows, capsys):

@@ -114,6 +114,10 @@ def main(argv):
     """
     rows = _rows()
     args = _parse(argv, [row.method for row in rows])
+    if args.list and args.json:
+        words = ("method", "task", "data", "metric", "peer")
+        print(json.dumps([{w: getattr(row, w) for w in words} for row in rows]))
+        return 0
     if args.list:
         for row in rows:
             print(f"{row.method:<10} {row.task}: {row.data}, beside {row.peer}")

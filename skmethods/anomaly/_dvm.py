@@ -97,8 +97,8 @@ class DVMAnomalyDetector(
         there makes its like look normal; with True a training row counts only at the
         radius at which a chain of neighbours leads from it to a tenth of all training
         rows, and rows far from the mean of the scaled columns stand out as well.
-        Costs about a third of a point of AUROC on clean training rows (see Notes), hence
-        not the default.
+        Costs about a third of a point of AUROC on clean training rows, hence not the
+        default.
     reference : {"max", "mean"}, default="max"
         The point about which the total scatter is taken: the largest value of each
         column, as in the paper's predecessor, or the mean. It decides the directions

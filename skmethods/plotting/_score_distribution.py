@@ -38,6 +38,12 @@ def _is_anomaly(y_true, pos_label, n_samples):
                 "is. Use 0 (normal) and 1 (anomaly), or 1 (normal) and -1 (anomaly), "
                 "or name the label of the anomalies with pos_label=."
             )
+    elif pos_label not in labels and len(labels) > 1:
+        shown = ", ".join(sorted(map(repr, labels))[:5])
+        raise ValueError(
+            f"pos_label={pos_label!r} is none of the labels in y_true, {shown}. Name the "
+            "label of the anomalies."
+        )
     return y_true == pos_label
 
 
@@ -271,13 +277,14 @@ class ScoreDistributionDisplay:
         """What to draw: ``{key: (legend, colour, scores)}``."""
         groups = {}
         if self.train_scores is not None:
-            groups["train"] = ("training", GREY, self.train_scores)
+            groups["train"] = ("training", GREY, np.asarray(self.train_scores))
+        scores = np.asarray(self.scores)
         if self.is_anomaly is None:
-            groups["test"] = ("test", BLUE, self.scores)
+            groups["test"] = ("test", BLUE, scores)
         else:
             mask = np.asarray(self.is_anomaly, dtype=bool)
-            groups["normal"] = ("test, normal", BLUE, self.scores[~mask])
-            groups["anomaly"] = ("test, anomaly", VERMILLION, self.scores[mask])
+            groups["normal"] = ("test, normal", BLUE, scores[~mask])
+            groups["anomaly"] = ("test, anomaly", VERMILLION, scores[mask])
         return {key: group for key, group in groups.items() if len(group[2])}
 
     def plot(

@@ -325,3 +325,20 @@ def test_bad_estimators(data):
         ScoreDistributionDisplay.from_estimator(detector, X)
     with pytest.raises(TypeError, match="LogisticRegression has no score_samples"):
         ScoreDistributionDisplay.from_estimator(LogisticRegression().fit(X, y), X)
+
+
+def test_pos_label_that_does_not_occur():
+    scores, y = np.arange(4.0), np.array(["good", "bad", "good", "bad"])
+    with pytest.raises(ValueError, match="pos_label='Bad' is none of the labels"):
+        ScoreDistributionDisplay.from_predictions(scores, y_true=y, pos_label="Bad")
+    display = ScoreDistributionDisplay.from_predictions(
+        scores, y_true=np.full(4, "good"), pos_label="bad"
+    )
+    assert not np.any(display.is_anomaly)  # a batch without anomalies is no mistake
+
+
+def test_lists_will_do():
+    display = ScoreDistributionDisplay(
+        scores=[-1.0, -2.0, -3.0], train_scores=[-1.0], is_anomaly=[False, False, True]
+    )
+    assert display.plot().ax_ is not None
