@@ -41,8 +41,8 @@ def _is_anomaly(y_true, pos_label, n_samples):
     elif pos_label not in labels and len(labels) > 1:
         shown = ", ".join(sorted(map(repr, labels))[:5])
         raise ValueError(
-            f"pos_label={pos_label!r} is none of the labels in y_true, {shown}. Name the "
-            "label of the anomalies."
+            f"pos_label={pos_label!r} is none of the labels in y_true, {shown}. Name "
+            "the label of the anomalies."
         )
     return y_true == pos_label
 
