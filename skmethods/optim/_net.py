@@ -177,7 +177,7 @@ class LESAMNet(CallbackSupportMixin, ModulePickleMixin, BaseEstimator):
                 "hidden_layer_sizes, activation, module). Use a new estimator, or fit "
                 "with warm_start=False."
             )
-        if self.standardize is (self.mean_ is None):
+        if bool(self.standardize) == (self.mean_ is None):
             raise ValueError(
                 "standardize was changed, and this call continues the training of a "
                 "network that saw the features otherwise. Put it back, use a new "
