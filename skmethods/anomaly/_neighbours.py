@@ -4,6 +4,7 @@ See ``_tiles`` for why the results do not depend on precision, device or batch.
 """
 
 import math
+from functools import cached_property
 
 import numpy as np
 from sklearn import get_config
@@ -85,6 +86,20 @@ class RowSearch:
         # Reduced-precision products would void the error bound.
         single = torch.get_float32_matmul_precision() == "highest"
         self._levels = (torch.float32, torch.float64) if single else (torch.float64,)
+
+    @cached_property
+    def copies_before(self):
+        """How many equal rows stand before each row.
+
+        No more than k + 1 copies of a row matter to a query for k rows (one of them
+        may be dropped), so that data full of copies need not be measured in full.
+        """
+        distinct = np.unique(self.rows + 0.0, axis=0, return_inverse=True)[1].ravel()
+        order = np.argsort(distinct, kind="stable")
+        start = np.searchsorted(distinct[order], np.arange(distinct.max() + 1))
+        rank = np.empty(len(distinct), dtype=np.int64)
+        rank[order] = np.arange(len(distinct)) - start[distinct[order]]
+        return rank
 
     def _device_of(self, dtype):
         import torch

@@ -189,6 +189,9 @@ def mass_reach(search, Y, levels, drop):
         r, j = _at_most(work, slack)
         near = (level[j] <= (value + slack)[r]).cpu().numpy()
         r, j = r.cpu().numpy()[near], j.cpu().numpy()[near]
+        if len(r) > len(T) * MAX_CANDIDATES:
+            keep = search.copies_before[j] <= 1
+            r, j = r[keep], j[keep]
         exact = (value > 1e-30) & (value < 1e30)  # as float32 holds levels
         left = tile._too_many(np.bincount(r, minlength=len(T)), MAX_CANDIDATES)
         left |= tile._too_many(~exact.cpu().numpy(), 0)

@@ -145,6 +145,9 @@ class _Tile:
                 r, j = _cat(r, more), _cat(j, s + group * width)
         value = self.T[r, j]
         r, j, value = (a.cpu().numpy() for a in (r, j, value))
+        if len(r) > len(self.Y) * (k + MAX_CANDIDATES):
+            keep = self.search.copies_before[j] <= k
+            r, j, value = r[keep], j[keep], value[keep]
         order = np.argsort(r, kind="stable")
         return r[order], j[order], value[order]
 

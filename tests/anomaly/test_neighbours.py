@@ -315,6 +315,23 @@ def test_hashes_of_integers_do_not_collide():
     assert_array_equal(count, 1)
 
 
+@pytest.mark.parametrize("k", [1, 4, 20])
+@pytest.mark.parametrize("n_points", [3, 10])
+def test_few_points_in_many_copies(k, n_points):
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((n_points, 3))
+    X = points[rng.integers(n_points, size=1500)]
+    search = RowSearch(X, device=CPU)
+    everyone = np.arange(1500)
+    found = search.nearest(X, k, drop=everyone)
+    assert_array_equal(found[0], brute(X, X, k, everyone)[0])
+    Y = rng.standard_normal((40, 3))
+    assert_nearest(search.nearest(Y, k), Y, X, k)
+    assert "copies_before" in vars(search)  # else this test tried nothing
+    rank = [(X[:i] == X[i]).all(1).sum() for i in everyone]
+    assert_array_equal(search.copies_before, rank)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", KINDS)
 def test_gpu_finds_the_same(kind):
