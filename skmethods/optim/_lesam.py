@@ -226,9 +226,9 @@ class LESAM(torch.optim.Optimizer):
 
     def _shared(self, key):
         """The value of all groups; those that the base got by itself have none yet."""
-        first, *others = self.param_groups
-        value = first.setdefault(key, self.defaults[key])
-        if any(group.setdefault(key, value) != value for group in others):
+        groups = self.param_groups
+        value = groups[0].setdefault(key, self.defaults[key])
+        if len(groups) > 1 and any(g.setdefault(key, value) != value for g in groups):
             raise ValueError(
                 f"{key} differs between the parameter groups. LE-SAM takes one norm "
                 f"over all parameters: {key} must be the same in every group."
@@ -294,8 +294,8 @@ class LESAM(torch.optim.Optimizer):
                 "step was called after ascent_step. Call descent_step first; after an "
                 "interruption zero_grad() and descent_step() undo the perturbation."
             )
-        sigma, rho_max, _ = self._budget()
-        if sigma == 0 or rho_max == 0:
+        budget = self._budget()
+        if budget[0] == 0 or budget[1] == 0:
             with torch.enable_grad():
                 loss = closure()  # nothing to perturb: the base optimiser at its cost
             self._rho, self._norm = 0.0, None
@@ -309,7 +309,7 @@ class LESAM(torch.optim.Optimizer):
         with torch.enable_grad():
             loss = closure()
         try:
-            self.ascent_step(grad_scaler.get_scale() if grad_scaler else None)
+            self._ascend(budget, grad_scaler.get_scale() if grad_scaler else None)
             if rng:
                 set_rng_states(rng)
             with torch.enable_grad():
@@ -321,7 +321,6 @@ class LESAM(torch.optim.Optimizer):
         self.descent_step(grad_scaler=grad_scaler)
         return loss
 
-    @torch.no_grad()
     def ascent_step(self, grad_scale=None):
         """Perturb the weights along their gradients, which are used up.
 
@@ -338,7 +337,11 @@ class LESAM(torch.optim.Optimizer):
             raise RuntimeError(
                 "ascent_step was called twice; call descent_step in between."
             )
-        sigma, rho_max, eps = self._budget()
+        self._ascend(self._budget(), grad_scale)
+
+    @torch.no_grad()
+    def _ascend(self, budget, grad_scale):
+        sigma, rho_max, eps = budget
         work, norms, centers = [], [], []
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
