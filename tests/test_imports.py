@@ -230,8 +230,10 @@ def test_only_validation_touches_sklearn_privates():
 #: They subclass classes of torch or skorch, or serve only those that do; the package
 #: loads them when a name of theirs is used.
 IMPORT_TORCH = {
+    "skmethods.optim._checks",
     "skmethods.optim._foreach",
     "skmethods.optim._lesam",
+    "skmethods.optim._moments",
     "skmethods.optim._skorch",
 }
 
