@@ -279,7 +279,8 @@ class DVMAnomalyDetector(
         again from all rows seen, and the estimator is what ``fit`` on all of them
         gives. In between the new rows join the memory and its skeleton exactly,
         ``training_scores_`` gets the scores they have on arrival, and ``offset_``
-        follows. So the whole stream costs a small multiple of one ``fit``.
+        follows. So the whole stream costs a small multiple of one ``fit``. Parameters
+        that were changed meanwhile act when it learns again.
 
         Parameters
         ----------
@@ -321,7 +322,7 @@ class DVMAnomalyDetector(
         # Parameters that the fitted state depends on: as they were in fit.
         self._kind, self._penalty = self.metric_blocks, self.edge_penalty
         self._degree, self._robust = self.n_neighbors, self.robust
-        self._exact = self.search == "exact"
+        self._exact = self.search == "exact" and self.edge_penalty > 0
         self._scaling = column_scaling(X, self.scaling)
         unit, mean, scale, _ = self._scaling
         self.mean_, self.scale_ = unit * mean, unit * scale

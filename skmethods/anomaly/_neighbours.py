@@ -64,7 +64,7 @@ class RowSearch:
     Parameters
     ----------
     rows : ndarray of float64 of shape (n, d)
-        Of moderate size (up to 1e30), as standardised columns are.
+        Of moderate size (up to 1e15), as standardised columns are.
     device : torch.device
     batch_size : int, default=None
         Queries in a tile; None takes what fits the cache and scikit-learn's

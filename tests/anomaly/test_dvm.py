@@ -298,6 +298,23 @@ def test_faiss_gives_the_same_scores(kw):
     assert_allclose(theirs.offset_, ours.offset_, rtol=1e-9)
 
 
+def test_faiss_serves_plain_mode_whatever_the_search(monkeypatch):
+    pytest.importorskip("faiss")
+    called = []
+    run = _neighbours.RowSearch._run_faiss
+    monkeypatch.setattr(
+        _neighbours.RowSearch,
+        "_run_faiss",
+        lambda self, *args: called.append(1) or run(self, *args),
+    )
+    X = cloud()
+    detector = DVMAnomalyDetector(**PLAIN, search="exact", backend="faiss").fit(X)
+    scores = detector.score_samples(queries(X))
+    assert called
+    plain = DVMAnomalyDetector(**PLAIN).fit(X)
+    assert_array_equal(scores, plain.score_samples(queries(X)))
+
+
 def test_faiss_has_no_exact_search():
     with pytest.raises(ValueError, match=r"search='exact'.*backend='torch'"):
         DVMAnomalyDetector(backend="faiss", search="exact").fit(cloud())
