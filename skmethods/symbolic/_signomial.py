@@ -65,6 +65,28 @@ class PositiveMap(NamedTuple):
             written.append(f"({low} + {_write_number(slope, precision)}*{base})")
         return written
 
+    def write_latex(self, names, precision=None):
+        """Each mapped column in LaTeX, in parentheses; `names` are LaTeX already."""
+        written = []
+        for name, minimum, slope in zip(names, self.minimum, self.slope, strict=True):
+            shift = _latex_number(abs(minimum), precision)
+            sign = "+" if minimum < 0 else "-"
+            base = rf"\, {name}" if minimum == 0 else rf"({name} {sign} {shift})"
+            low = _latex_number(self.low, precision)
+            slope = _latex_number(slope, precision)
+            written.append(rf"\left({low} + {slope} {base}\right)")
+        return written
+
+    def to_sympy(self, sympy, symbols):
+        """Each mapped column as a sympy expression of its symbol."""
+        return [
+            sympy_number(sympy, self.low)
+            + sympy_number(sympy, slope) * (symbol - sympy_number(sympy, minimum))
+            for symbol, minimum, slope in zip(
+                symbols, self.minimum, self.slope, strict=True
+            )
+        ]
+
 
 def term_values(L, exponents, coef, limit=60.0):
     """Each term of a signomial at each row.
@@ -152,3 +174,119 @@ def write_signomial(exponents, coef, intercept=0.0, *, names, precision=None):
         parts.append((intercept < 0, _write_number(abs(intercept), precision)))
     text = "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts)
     return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+def latex_name(name):
+    """A feature's name in LaTeX: ``x12`` becomes ``x_{12}``, other names upright.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    str
+    """
+    letter, digits = name[:1], name[1:]
+    if letter.isalpha() and digits.isdigit() and name.isascii():
+        return f"{letter}_{{{digits}}}"
+    if len(name) == 1 and name.isalpha():
+        return name
+    special = {"\\": r"\backslash{}", "~": r"\sim{}", "^": r"\hat{}"}
+    text = "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c) for c in str(name))
+    return rf"\mathrm{{{text}}}"
+
+
+def _latex_number(value, precision):
+    mantissa, e, exponent = _write_number(value, precision).partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if e else mantissa
+
+
+def _latex_term(coef, exponents, bases, precision):
+    above, below = [], []
+    for base, exponent in zip(bases, exponents, strict=True):
+        if exponent == 0:
+            continue
+        power = _write_exponent(abs(exponent), precision).strip("()")
+        numerator, slash, denominator = power.partition("/")
+        if slash:
+            power = rf"{numerator}/{denominator}"
+        power = base if power == "1" else f"{base}^{{{power}}}"
+        (below if exponent < 0 else above).append(power)
+    number = _latex_number(abs(coef), precision)
+    if number != "1" or not above:
+        above.insert(0, number)
+    top = r" \, ".join(above)
+    return rf"\frac{{{top}}}{{{r' \, '.join(below)}}}" if below else top
+
+
+def latex_signomial(exponents, coef, intercept=0.0, *, bases, precision=3):
+    r"""A signomial in LaTeX, e.g. ``\frac{13.1 \, x_{2}^{1.56}}{x_{0}^{1.76}} - 2``.
+
+    Parameters
+    ----------
+    exponents : ndarray of shape (n_terms, n_features)
+    coef : ndarray of shape (n_terms,)
+    intercept : float, default=0.0
+    bases : sequence of str of length n_features
+        What stands for each input: ``latex_name`` of its name, or
+        ``PositiveMap.write_latex``.
+    precision : int, default=3
+        Significant digits of the numbers; None writes all that they have.
+
+    Returns
+    -------
+    str
+    """
+    parts = [
+        (c < 0, _latex_term(c, row, bases, precision))
+        for c, row in zip(coef, exponents, strict=True)
+        if c != 0
+    ]
+    if intercept != 0 or not parts:
+        parts.append((intercept < 0, _latex_number(abs(intercept), precision)))
+    text = "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts)
+    return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+def sympy_number(sympy, value):
+    """The number as sympy's: an integer if it is one, else a float of 17 digits."""
+    value = float(value)
+    if value == int(value) and abs(value) < 1e15:
+        return sympy.Integer(int(value))
+    return sympy.Float(value, 17)
+
+
+def sympy_signomial(sympy, exponents, coef, intercept=0.0, *, bases):
+    """A signomial as a sympy expression.
+
+    Parameters
+    ----------
+    sympy : module
+        From ``_lazy.require("sympy", extra="symbolic", for_=...)``.
+    exponents : ndarray of shape (n_terms, n_features)
+    coef : ndarray of shape (n_terms,)
+    intercept : float, default=0.0
+    bases : sequence of sympy expressions of length n_features
+        Symbols, or ``PositiveMap.to_sympy`` of symbols.
+
+    Returns
+    -------
+    sympy.Expr
+        Exponents that are fractions with a small denominator are exact.
+    """
+
+    def power(exponent):
+        fraction = as_fraction(exponent)
+        if fraction is None:
+            return sympy_number(sympy, exponent)
+        return sympy.Rational(fraction.numerator, fraction.denominator)
+
+    total = sympy_number(sympy, intercept)
+    for c, row in zip(coef, exponents, strict=True):
+        term = sympy_number(sympy, c)
+        for base, exponent in zip(bases, row, strict=True):
+            if exponent != 0:
+                term = term * base ** power(exponent)
+        total = total + term
+    return total
