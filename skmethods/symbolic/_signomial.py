@@ -216,8 +216,8 @@ def _latex_term(coef, exponents, bases, precision):
     number = _latex_number(abs(coef), precision)
     if number != "1" or not above:
         above.insert(0, number)
-    top = r" \, ".join(above)
-    return rf"\frac{{{top}}}{{{r' \, '.join(below)}}}" if below else top
+    top, bottom = r" \, ".join(above), r" \, ".join(below)
+    return rf"\frac{{{top}}}{{{bottom}}}" if below else top
 
 
 def latex_signomial(exponents, coef, intercept=0.0, *, bases, precision=3):

@@ -141,19 +141,19 @@ def _chunks(rows, S, K):
 def _pair_moments(values, weight, columns):
     """Sums over rows of ``w Phi_k Phi_l`` times each column, for k <= l."""
     S, K, n = values.shape
-    k, l = np.triu_indices(K)
+    first, second = np.triu_indices(K)
     weighted = values * weight
-    products = (values[:, k] * weighted[:, l]).reshape(S * len(k), n)
-    return (products @ columns).reshape(S, len(k), -1)
+    products = (values[:, first] * weighted[:, second]).reshape(-1, n)
+    return (products @ columns).reshape(S, len(first), -1)
 
 
 def _unpacked(moments, K, m):
     """``Phi^T Phi``, ``(Phi L_j)^T Phi`` and ``(Phi L_j)^T (Phi L_i)``."""
     S = len(moments)
-    k, l = np.triu_indices(K)
+    one, two = np.triu_indices(K)
     full = np.empty((S, K, K, moments.shape[2]))
-    full[:, k, l] = moments
-    full[:, l, k] = moments
+    full[:, one, two] = moments
+    full[:, two, one] = moments
     i, j = np.triu_indices(m)
     second = np.empty((S, K, K, m, m))
     second[..., i, j] = full[..., 1 + m :]
