@@ -19,8 +19,11 @@ _PUBLIC = {
     "SigmaSchedule": "optim",
     "fetch_adbench": "datasets",
     "list_adbench": "datasets",
+    "list_physical_laws": "datasets",
     "make_anomalies": "datasets",
     "make_noisy_labels": "datasets",
+    "make_physical_law": "datasets",
+    "make_signomial": "datasets",
     "sharpness": "optim",
     "top_hessian_eigenvalue": "optim",
 }
