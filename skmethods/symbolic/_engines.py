@@ -1,0 +1,225 @@
+"""Reading formulas out of fitted symbolic-regression engines.
+
+One small adapter per engine: the formula that it predicts with, and the candidates that
+it chose from. An engine is known by the attributes that its users know; none of the
+packages is imported.
+"""
+
+import math
+
+import numpy as np
+
+from ._parse import parse_formula
+from ._tape import ARITY, FUNCTIONS, Tape
+
+#: For error messages.
+_UNDERSTOOD = (
+    "Understood are the symbolic estimators of skmethods (formula, candidates_), "
+    "gplearn's SymbolicRegressor (_program, _programs), pyoperon's (model_, "
+    "pareto_front_) and PySR's (equations_, sympy)."
+)
+_OPERON = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_GPLEARN = {"div": "pdiv", "sqrt": "sqrtabs", "log": "plog", "inv": "pinv"}
+#: Where a function of gplearn and ours of the same name must agree.
+_PROBE = np.array([-1e3, -2.5, -1.0, -5e-4, 0.0, 5e-4, 0.3, 1.0, 2.0, 40.0])
+
+
+def read_formulas(estimator):
+    """The formulas that a fitted estimator predicts with, as tapes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted one. A classifier may have one formula per class.
+
+    Returns
+    -------
+    list of Tape
+    """
+    if callable(getattr(estimator, "formula", None)):
+        texts = estimator.formula()
+        if isinstance(texts, dict):
+            texts = list(texts.values())
+        return _parsed([texts] if isinstance(texts, str) else texts, estimator)
+    if hasattr(estimator, "_program"):
+        return [_gplearn_tape(estimator._program)]
+    if hasattr(estimator, "model_") and hasattr(estimator, "get_model_string"):
+        return [_finite(operon_tape(estimator.model_, operon_columns(estimator)))]
+    if callable(getattr(estimator, "sympy", None)):
+        return _parsed([str(estimator.sympy())], estimator)
+    raise TypeError(
+        f"No formula is found in {type(estimator).__name__}. {_UNDERSTOOD} Others need "
+        "a method formula() that returns the text in x0, x1, ... or in the names of "
+        "the columns."
+    )
+
+
+def read_candidates(engine):
+    """All formulas that a fitted engine offers, as tapes.
+
+    Parameters
+    ----------
+    engine : estimator
+        A fitted one.
+
+    Returns
+    -------
+    list of Tape
+        Without repetition, in the engine's order.
+    """
+    if hasattr(engine, "candidates_"):
+        texts = [getattr(c, "formula", c) for c in engine.candidates_]
+        tapes = _parsed(texts, engine)
+    elif hasattr(engine, "_programs"):
+        last = [program for program in engine._programs[-1] if program is not None]
+        tapes = [_gplearn_tape(engine._program), *map(_gplearn_tape, last)]
+    elif hasattr(engine, "pareto_front_"):
+        columns = operon_columns(engine)
+        tapes = [operon_tape(entry["tree"], columns) for entry in engine.pareto_front_]
+    elif hasattr(engine, "equations_"):
+        if isinstance(engine.equations_, (list, tuple)):
+            raise TypeError(
+                "The engine has one table of equations per target; y must be 1-D."
+            )
+        tapes = _parsed(list(engine.equations_["equation"]), engine)
+    else:
+        raise TypeError(
+            f"No candidates are found in {type(engine).__name__}. {_UNDERSTOOD} For "
+            "others give candidates=, a function of the fitted engine that returns a "
+            "list of formulas as text."
+        )
+    return list(dict.fromkeys(tape for tape in tapes if tape is not None))
+
+
+def called_candidates(function, engine):
+    """The candidates that the user's own function finds, as tapes."""
+    texts = function(engine)
+    if isinstance(texts, str) or not hasattr(texts, "__iter__"):
+        raise TypeError(
+            "candidates must return a list of formulas as text, got "
+            f"{type(texts).__name__}."
+        )
+    return list(dict.fromkeys(_parsed(list(texts), engine)))
+
+
+def _parsed(texts, estimator):
+    """Texts in the estimator's names of the columns, or in x0, x1, ..., as tapes."""
+    names = getattr(estimator, "feature_names_in_", None)
+    n_features = getattr(estimator, "n_features_in_", None)
+    names = None if names is None else list(names)
+    return [
+        parse_formula(text, feature_names=names, n_features=n_features)
+        for text in texts
+    ]
+
+
+def from_prefix(nodes):
+    """A tape from nodes in prefix order, or None if a constant is not finite.
+
+    Parameters
+    ----------
+    nodes : sequence
+        A tuple ``(function, n_operands)``, or an operand: the list of its nodes in
+        postfix order, as `Tape.from_postfix` takes them.
+    """
+    stack = []
+    for node in reversed(nodes):
+        if isinstance(node, list):
+            stack.append(node)
+            continue
+        name, n_operands = node
+        part = stack.pop()
+        if n_operands == 1:
+            part = [*part, (name, None)]
+        for _ in range(n_operands - 1):  # from the left: (a - b) - c
+            part = [*part, *stack.pop(), (name, None)]
+        stack.append(part)
+    (postfix,) = stack
+    if any(name == "const" and not math.isfinite(arg) for name, arg in postfix):
+        return None
+    return Tape.from_postfix(postfix)
+
+
+def _finite(tape):
+    if tape is None:
+        raise ValueError("The engine's formula has a constant that is not finite.")
+    return tape
+
+
+# -- pyoperon --------------------------------------------------------------------------
+
+
+def operon_columns(engine):
+    """Hash of each variable of a fitted pyoperon engine -> its column."""
+    return {variable: j for j, variable in enumerate(engine.variables_)}
+
+
+def operon_tape(tree, columns):
+    """The tape of an operon tree, or None if a constant is not finite.
+
+    Operon prints a fixed number of decimals, which turns small constants into zero;
+    hence its nodes are read, not its text. The weight of a variable is a factor, as it
+    is in the text.
+
+    Parameters
+    ----------
+    tree : pyoperon.Tree
+    columns : dict of int to int
+        From `operon_columns`.
+    """
+    nodes = []
+    for node in reversed(tree.Nodes):  # the first operand stands next to its operator
+        if node.IsVariable:
+            read, weight = ("x", columns[node.HashValue]), node.Value
+            weighted = [("const", weight), read, ("mul", None)]
+            nodes.append([read] if weight == 1 else weighted)
+        elif node.IsConstant:
+            nodes.append([("const", node.Value)])
+        else:
+            # The name, not the type: in pyoperon 0.6.2 the type Fmin computes fmax.
+            name = _OPERON.get(node.Name, node.Name)
+            if name not in FUNCTIONS:
+                raise ValueError(f"The operon function {name!r} has no equal here.")
+            nodes.append((name, node.Arity))
+    return from_prefix(nodes)
+
+
+# -- gplearn ---------------------------------------------------------------------------
+
+
+def _gplearn_tape(program):
+    """The tape of a gplearn program.
+
+    Its text has constants of three decimals, so the program itself is read.
+    """
+    nodes = []
+    for node in program.program:
+        if hasattr(node, "arity"):
+            nodes.append((_gplearn_name(node), node.arity))
+        elif isinstance(node, (int, np.integer)):
+            nodes.append([("x", int(node))])
+        else:
+            nodes.append([("const", float(node))])
+    return _finite(from_prefix(nodes))
+
+
+def _gplearn_name(function):
+    """Our name of a gplearn function that computes the same."""
+    name = _GPLEARN.get(function.name, function.name)
+    op, _ = FUNCTIONS.get(name, (None, None))
+    same = ARITY.get(op) == function.arity
+    if same:
+        probe = np.meshgrid(*[_PROBE] * function.arity)
+        probe = np.stack([column.ravel() for column in probe], axis=1)
+        reads = [("x", j) for j in range(function.arity)]
+        ours = Tape.from_postfix([*reads, (name, None)]).evaluate(probe)
+        with np.errstate(all="ignore"):
+            theirs = function.function(*probe.T)
+        same = np.allclose(theirs, ours, rtol=1e-9, atol=0, equal_nan=True)
+    if not same:
+        raise ValueError(
+            f"gplearn's function {function.name!r} was made by make_function, and "
+            f"nothing known here as {name!r} computes the same. Give candidates=, a "
+            "function of the fitted engine that returns formulas as text."
+        )
+    return name
