@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 #: Public name -> the task package that is its documented home.
 _PUBLIC = {
     "DVMAnomalyDetector": "anomaly",
+    "ECSELClassifier": "symbolic",
     "LESAM": "optim",
     "LESAMClassifier": "optim",
     "LESAMRegressor": "optim",

@@ -238,6 +238,46 @@ def _entries():
             grid={"n_neighbors": [3, 10]},
             optional={"faiss": {"backend": "faiss"}},
         ),
+        "ECSELClassifier": lambda cls: Entry(
+            instances=[
+                cls(l1=1e-3, max_iter=30),
+                cls(n_terms=3, l1=0.02, max_iter=30, refit_support=True),
+            ],
+            make_data=two_blobs,
+            parameters={
+                "n_terms": Matters(2, 3),
+                "l1": Matters(1e-3, 0.1),
+                "l2": Matters(1e-4, 1.0),
+                "feature_range": Matters((1, 10), (1, 2)),
+                "clip": Elsewhere(
+                    "tests/symbolic/test_classifier.py::test_clip",
+                    "it is about rows outside the training range",
+                ),
+                "fit_intercept": Matters(True, False),
+                "init": Matters("logistic", "random"),
+                "n_init": Elsewhere(
+                    "tests/symbolic/test_classifier.py::test_the_best_start_wins",
+                    "on easy data the first start wins",
+                ),
+                "solver": Matters("lbfgs", "adam"),
+                "max_iter": Matters(3, 5),
+                "tol": Matters(0.0, 1e-1, attribute("n_iter_")),
+                "batch_size": Matters(8, 16, given={"solver": "adam", "max_iter": 2}),
+                "learning_rate": Matters(
+                    0.02, 0.05, given={"solver": "adam", "max_iter": 2}
+                ),
+                "class_weight": Matters(None, {0: 1.0, 1: 5.0}),
+                "refit_support": Matters(False, True, given={"l1": 0.02}),
+                "device": Matters("cpu", "no-such-device", error),
+                "random_state": Matters(0, 1, given={"init": "random", "max_iter": 2}),
+                "verbose": Matters(False, True, printed),
+            },
+            fitted_bytes=lambda est, X: (
+                8 * (2 * est.exponents_.size + 6 * X.shape[1]) + 8 * est.coef_.size
+            ),
+            grid={"l1": [1e-3, 1e-2]},
+            stops_early={"tol": 1e-6},
+        ),
         "LESAMClassifier": lambda cls: Entry(
             instances=[cls(**_TINY_NET)],
             make_data=two_blobs,

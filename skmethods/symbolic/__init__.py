@@ -1,3 +1,5 @@
 """Symbolic models: signomial laws and classifiers, and how sane a formula is."""
 
-__all__ = []
+from ._classifier import ECSELClassifier
+
+__all__ = ["ECSELClassifier"]

@@ -38,9 +38,11 @@ class PositiveMap(NamedTuple):
         """Learn the map from the rows of X, all of them with a positive weight."""
         low, high = map(float, feature_range)
         minimum = X.min(axis=0)
-        # Halved first: a range of the largest floats does not overflow then.
-        span = 2 * (X.max(axis=0) / 2 - minimum / 2)
-        return cls(low, high, minimum, np.where(span > 0, span, 1.0))
+        with np.errstate(over="ignore"):  # infinite: for the caller to refuse
+            span = X.max(axis=0) - minimum
+        # A range so small that the slope overflows counts as none.
+        spread = span > (high - low) / np.finfo(float).max
+        return cls(low, high, minimum, np.where(spread, span, 1.0))
 
     @property
     def slope(self):

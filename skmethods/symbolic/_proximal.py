@@ -1,0 +1,180 @@
+"""Mini-batch proximal Adam for signomial scores on torch, for many rows.
+
+The smooth part of the loss (cross-entropy and the ridge of the coefficients) moves the
+parameters as Adam does; then the exponents are soft-thresholded in the metric of that
+step, so that the penalty leaves exact zeros and no gradient of |.| is taken.
+"""
+
+import numpy as np
+
+from ._logistic import LIMIT, Parameters, SignomialLoss, minimise, penalised
+
+#: Rows that the closing L-BFGS-B iterations see.
+N_POLISH = 20_000
+#: Epochs without progress until the step is halved, and how often it is.
+_PATIENCE, _CUTS = 3, 5
+_BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
+
+
+def _batch_loss(torch, L, codes, weight, exponents, coef, intercept, l2):
+    """Weighted mean cross-entropy of a batch, and the ridge."""
+    C, K, m = exponents.shape
+    argument = (L @ exponents.reshape(C * K, m).T).clamp(-LIMIT, LIMIT)
+    z = (argument.exp() * coef.reshape(-1)).reshape(-1, C, K).sum(2) + intercept
+    if C == 1:
+        each = torch.nn.functional.binary_cross_entropy_with_logits(
+            z[:, 0], codes.to(z.dtype), reduction="none"
+        )
+    else:
+        each = torch.nn.functional.cross_entropy(z, codes, reduction="none")
+    return (weight * each).mean() + 0.5 * l2 * coef.square().sum()
+
+
+def proximal_adam(
+    L,
+    codes,
+    weight,
+    start,
+    *,
+    l1,
+    l2,
+    fit_intercept,
+    max_iter,
+    tol,
+    batch_size,
+    learning_rate,
+    generator,
+    device,
+    callback,
+):
+    """Minimise the penalised loss over mini-batches.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n_samples, n_features)
+        Centred logarithms; float32 on the device.
+    codes : ndarray of int of shape (n_samples,)
+    weight : ndarray of shape (n_samples,)
+    start : Parameters
+    l1, l2 : float
+    fit_intercept : bool
+    max_iter : int
+        Epochs at most.
+    tol : float
+        A relative fall of an epoch's loss below it counts as no progress.
+    batch_size : int
+    learning_rate : float
+        Halved after some epochs without progress, at most five times.
+    generator : torch.Generator
+        On the CPU; shuffles the rows.
+    device : torch.device
+    callback : callable
+        ``callback(parameters, loss)`` after each epoch; True stops. The loss is the
+        mean over the epoch.
+
+    Returns
+    -------
+    parameters : Parameters
+        Of the last finite epoch with the lowest loss.
+    n_iter : int
+    stopped : bool
+        By the callback.
+    converged : bool
+    """
+    import torch
+
+    from .._torch.epoch import batch_bounds
+    from .._torch.nets import plain_mode
+    from .._torch.threads import thread_limit
+
+    n = len(L)
+    rows = torch.tensor(L, dtype=torch.float32, device=device)
+    codes = torch.tensor(codes, device=device)
+    scaled = weight * (n / weight.sum())
+    weight = torch.tensor(scaled, dtype=torch.float32, device=device)
+    values = [
+        torch.tensor(a, dtype=torch.float32, device=device, requires_grad=True)
+        for a in start
+    ]
+    moments = [(torch.zeros_like(v), torch.zeros_like(v)) for v in values]
+    trained = values if fit_intercept else values[:2]
+
+    def host():
+        return Parameters(*(v.detach().cpu().double().numpy().copy() for v in values))
+
+    best, best_loss, reference = start, np.inf, np.inf
+    waited = cuts = step = 0
+    work = min(batch_size, n) * start.exponents.size
+    with plain_mode(device), thread_limit(work):
+        for epoch in range(max_iter):
+            order = torch.randperm(n, generator=generator).to(device)
+            total = torch.zeros((), device=device)
+            for first, last in batch_bounds(n, batch_size):
+                batch = order[first:last]
+                loss = _batch_loss(
+                    torch, rows[batch], codes[batch], weight[batch], *values, l2
+                )
+                gradients = torch.autograd.grad(loss, trained)
+                step += 1
+                with torch.no_grad():
+                    penalty = l1 * values[0].abs().sum()
+                    total += (loss + penalty) * ((last - first) / n)
+                    for i, (v, g) in enumerate(zip(trained, gradients, strict=True)):
+                        mean, square = moments[i]
+                        mean.lerp_(g, 1 - _BETA1)
+                        square.mul_(_BETA2).addcmul_(g, g, value=1 - _BETA2)
+                        size = (square / (1 - _BETA2**step)).sqrt_() + _EPS
+                        size = learning_rate / size
+                        v -= size * mean / (1 - _BETA1**step)
+                        if i == 0 and l1 > 0:
+                            v.copy_(v.sign() * (v.abs() - l1 * size).clamp_(min=0))
+            value, now = float(total), host()
+            if not (np.isfinite(value) and all(np.isfinite(a).all() for a in now)):
+                return best, epoch + 1, False, False
+            if value < best_loss:
+                best, best_loss = now, value
+            if callback(now, value):
+                return best, epoch + 1, True, False
+            progress = value < reference - tol * abs(reference)
+            if epoch == 0 or progress:
+                reference, waited = value, 0
+                continue
+            waited += 1
+            if waited > _PATIENCE:
+                if cuts == _CUTS:
+                    return best, epoch + 1, False, True
+                cuts, waited, learning_rate = cuts + 1, 0, learning_rate / 2
+    return best, max_iter, False, False
+
+
+def polish(loss, found, *, l1, fit_intercept, max_iter, tol, rng):
+    """L-BFGS-B on a subsample, kept if it lowers the loss of all rows.
+
+    Parameters
+    ----------
+    loss : SignomialLoss
+        Of all rows.
+    found : Parameters
+    l1 : float
+    fit_intercept : bool
+    max_iter : int
+    tol : float
+    rng : numpy.random.RandomState
+        Draws ``N_POLISH`` rows if there are more.
+
+    Returns
+    -------
+    Parameters
+    """
+    part, n = loss, len(loss.codes)
+    if n > N_POLISH:
+        rows = rng.choice(n, N_POLISH, replace=False)
+        n_classes = 2 if loss.n_scores == 1 else loss.n_scores
+        part = SignomialLoss(
+            loss.L[rows], loss.codes[rows], loss.weight[rows], n_classes, loss.l2
+        )
+    polished = minimise(
+        part, found, l1=l1, fit_intercept=fit_intercept, max_iter=max_iter, tol=tol
+    ).parameters
+    better = penalised(loss, polished, l1) < penalised(loss, found, l1)
+    return polished if better else found
