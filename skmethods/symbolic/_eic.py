@@ -1,0 +1,604 @@
+"""Decimal digits that a formula loses to rounding, node by node."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_array
+
+from .._validation import as_host, check_weights
+from ._parse import GPLEARN, parse_formula
+from ._tape import (
+    ARITY,
+    BINARY,
+    FUNCTIONS,
+    PROTECTED,
+    Tape,
+    check_columns,
+    push,
+    texts,
+    value,
+)
+
+_LN2, _LN10 = np.log(2.0), np.log(10.0)
+
+
+def _root_of_one_minus_square(a):
+    return np.sqrt((1 - a) * (1 + a))
+
+
+#: op -> condition number ``a * f'(a) / f(a)``: a number, or a function of (a, f(a)).
+UNARY_CONDITION = {
+    "neg": 1.0,
+    "abs": 1.0,
+    "cbrt": 1 / 3,
+    "sqrtabs": 0.5,
+    "pinv": -1.0,
+    "floor": 0.0,
+    "ceil": 0.0,
+    "sign": 0.0,
+    "exp": lambda a, y: a,
+    "expm1": lambda a, y: a * (y + 1) / y,
+    "log": lambda a, y: 1 / y,
+    "logabs": lambda a, y: 1 / y,
+    "plog": lambda a, y: np.where(np.abs(a) > PROTECTED, 1 / y, 0.0),
+    "log2": lambda a, y: 1 / (_LN2 * y),
+    "log10": lambda a, y: 1 / (_LN10 * y),
+    "log1p": lambda a, y: a / ((1 + a) * y),
+    "sin": lambda a, y: a * np.cos(a) / y,
+    "cos": lambda a, y: -a * np.tan(a),
+    "tan": lambda a, y: a * (1 + y * y) / y,
+    "asin": lambda a, y: a / (_root_of_one_minus_square(a) * y),
+    "acos": lambda a, y: -a / (_root_of_one_minus_square(a) * y),
+    "atan": lambda a, y: a / ((1 + a * a) * y),
+    "sinh": lambda a, y: a / np.tanh(a),
+    "cosh": lambda a, y: a * np.tanh(a),
+    "tanh": lambda a, y: 2 * a / np.sinh(2 * a),
+    "asinh": lambda a, y: a / (np.hypot(1, a) * y),
+    "acosh": lambda a, y: a / (np.sqrt((a - 1) * (a + 1)) * y),
+    "atanh": lambda a, y: a / ((1 - a) * (1 + a) * y),
+    "sig": lambda a, y: a / (1 + np.exp(a)),
+}
+
+
+def _active(a, b, first):
+    """1 for the operand that is passed on, 0 for the other, halves where they tie."""
+    share = np.where(a == b, 0.5, first)
+    return share, 1 - share
+
+
+def _divided(a, b, y):
+    by_b = (np.abs(b) > PROTECTED).astype(float)
+    return by_b, -by_b
+
+
+def _analytic_quotient(a, b, y):
+    return 1.0, -((b / np.hypot(1, b)) ** 2)
+
+
+#: op -> both condition numbers: a pair, or a function of (a, b, f(a, b)).
+BINARY_CONDITION = {
+    "add": lambda a, b, y: (a / y, b / y),
+    "sub": lambda a, b, y: (a / y, -b / y),
+    "mul": (1.0, 1.0),
+    "div": (1.0, -1.0),
+    "pow": lambda a, b, y: (b, b * np.log(a)),
+    "powabs": lambda a, b, y: (b, b * np.log(np.abs(a))),
+    "aq": _analytic_quotient,
+    "max": lambda a, b, y: _active(a, b, a > b),
+    "min": lambda a, b, y: _active(a, b, a < b),
+    "pdiv": _divided,
+}
+
+
+def condition_numbers(op, arg, operands, y):
+    """Relative change of the value per relative change of each operand.
+
+    Parameters
+    ----------
+    op, arg
+        A node of a tape.
+    operands : tuple of ndarray
+    y : ndarray
+        The value of the node.
+
+    Returns
+    -------
+    tuple of float or ndarray
+        nan or inf where the value is zero or not defined.
+    """
+    if op == "powc":
+        return (arg,)
+    if len(operands) == 1:
+        rule = UNARY_CONDITION[op]
+        return (rule(*operands, y) if callable(rule) else rule,)
+    rule = BINARY_CONDITION[op]
+    return rule(*operands, y) if callable(rule) else rule
+
+
+def _careful(op, conditions, s2, y):
+    """``1 + sum of kappa**2 * s2`` with the rules for zero and undefined values."""
+    total = np.ones(np.broadcast_shapes(y.shape, *(np.shape(s) for s in s2)))
+    for k, s in zip(conditions, s2, strict=True):
+        k = np.array(np.broadcast_to(k, total.shape), dtype=float)
+        # At a zero value only a change that does not vanish itself is infinite.
+        zero = np.broadcast_to(y == 0, total.shape)
+        k[zero & ((op in ("pow", "powabs")) | ~np.isinf(k))] = 0
+        # An operand without influence passes nothing on, however noisy it is.
+        total += np.where(k == 0, 0, k * k * s)
+    total[~np.isfinite(y) | np.isnan(total)] = np.inf
+    return total
+
+
+class _Digits:
+    """The aggregate over rows of ``log10(s)``."""
+
+    def __init__(self, aggregate, weight):
+        self.aggregate, self.weight = aggregate, weight
+
+    def __call__(self, s2):
+        if self.aggregate == "mean":
+            return 0.5 * np.log10(s2 @ self.weight)
+        digits = 0.5 * np.log10(s2)
+        if self.aggregate == "logmean":
+            return digits @ self.weight
+        q = 0.5 if self.aggregate == "median" else self.aggregate
+        return _quantile(digits, self.weight, q)
+
+
+def _quantile(values, weight, q):
+    """The value below which a share q of the weight lies; two are averaged at a step.
+
+    Twice the weight is the same as the row twice.
+    """
+    order = np.argsort(values)
+    share = np.cumsum(weight[order])
+    share /= share[-1]
+    slack = 1e-12  # of rounding in the sum
+    low = np.searchsorted(share, q - slack)
+    high = np.searchsorted(share, q + slack, side="right")
+    low, high = values[order[[low, min(high, len(values) - 1)]]]
+    return low if low == high else 0.5 * (low + high)
+
+
+def _propagate(tape, columns, weight, aggregate):
+    """Digits of every node, and which rows have a value that is not finite."""
+    n = len(weight)
+    digits = np.zeros(tape.size)
+    reduce = _Digits(aggregate, weight)
+    bad = None
+    stack = []
+    with np.errstate(all="ignore"):
+        for i, (op, arg) in enumerate(zip(tape.ops, tape.args, strict=True)):
+            if op == "x":
+                stack.append((columns[arg], 1.0))
+                continue
+            if op == "const":
+                stack.append((np.array([arg]), 1.0))
+                continue
+            b, sb = stack.pop()
+            if op in BINARY:
+                a, sa = stack.pop()
+                operands, s2 = (a, b), (sa, sb)
+            else:
+                operands, s2 = (b,), (sb,)
+            y = value(op, arg, *operands)
+            conditions = condition_numbers(op, arg, operands, y)
+            total = 1.0
+            for k, s in zip(conditions, s2, strict=True):
+                total = total + k * k * s
+            # y / y is nan for zero and for what is not finite.
+            ones = y / y
+            plain = weight[: len(y)] if len(y) < n else weight
+            check = ones @ plain + (total if type(total) is float else total.sum())
+            if not np.isfinite(check):
+                total = _careful(op, conditions, s2, y)
+                wrong = ~np.isfinite(y)
+                if wrong.any():
+                    bad = wrong if bad is None else bad | wrong
+            if type(total) is float:
+                digits[i] = 0.5 * np.log10(total)
+            elif len(total) < n:
+                digits[i] = 0.5 * np.log10(total[0])
+            else:
+                digits[i] = reduce(total)
+            stack.append((y, total))
+    bad = np.zeros(n, dtype=bool) if bad is None else np.broadcast_to(bad, n)
+    return digits, bad
+
+
+def _columns(tape, X, keep=None):
+    """The columns that the tape reads, contiguous, of the rows to keep."""
+    rows = slice(None) if keep is None else keep
+    return {
+        j: np.ascontiguousarray(X[rows, j], dtype=np.float64)
+        for j in check_columns(tape, X)
+    }
+
+
+def _node_digits(tape, X, sample_weight, aggregate, on_invalid):
+    """Digits of every node and the number of rows where a value is not defined."""
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    keep = None if sample_weight is None else weight > 0
+    if keep is not None and not keep.all():
+        weight = weight[keep]
+    else:
+        keep = None
+    columns = _columns(tape, X, keep)
+    digits, bad = _propagate(tape, columns, weight / weight.sum(), aggregate)
+    n_bad = int(np.count_nonzero(bad))
+    if on_invalid == "ignore" and 0 < n_bad < len(bad):
+        columns = {j: column[~bad] for j, column in columns.items()}
+        weight = weight[~bad]
+        digits, _ = _propagate(tape, columns, weight / weight.sum(), aggregate)
+    return digits, n_bad
+
+
+def node_digits(tape, X, sample_weight=None, aggregate="mean", on_invalid="inf"):
+    """Decimal digits lost at every node of a tape.
+
+    Parameters
+    ----------
+    tape : Tape
+    X : ndarray of shape (n_samples, n_features)
+        Finite numbers.
+    sample_weight : ndarray of shape (n_samples,), default=None
+    aggregate : {"mean", "logmean", "median"} or float in (0, 1), default="mean"
+    on_invalid : {"inf", "ignore"}, default="inf"
+
+    Returns
+    -------
+    ndarray of shape (tape.size,)
+    """
+    return _node_digits(tape, X, sample_weight, aggregate, on_invalid)[0]
+
+
+def tape_information(tape, X, sample_weight=None, aggregate="mean", on_invalid="inf"):
+    """The effective information criterion of a tape: the worst of its nodes.
+
+    Parameters are those of `node_digits`.
+    """
+    return float(node_digits(tape, X, sample_weight, aggregate, on_invalid).max())
+
+
+class EICResult:
+    """Where in a formula decimal digits are lost.
+
+    Returned by `effective_information` with ``return_details=True``; ``print(result)``
+    shows the formula as a tree with the digits lost at each node.
+
+    Parameters
+    ----------
+    tape : Tape
+        The formula as it was read.
+    digits : ndarray of shape (n_nodes,)
+        Digits lost at each node, in postfix order.
+    n_invalid : int
+        Rows at which some subexpression has no finite value.
+    n_samples : int
+        Rows looked at, those with weight zero left out.
+    feature_names : sequence of str, default=None
+        Names of the columns in the texts; x0, x1, ... if None.
+
+    Attributes
+    ----------
+    eic : float
+        The criterion: digits lost at the worst node.
+    root_digits : float
+        Digits lost in the value of the whole formula.
+    nodes : list of (str, float)
+        Every subexpression and its digits, operands before operators.
+    worst_subexpression : str
+        The smallest subexpression that alone accounts for the loss: from the worst node
+        down while an operand has at least 95 % of its digits.
+
+    See Also
+    --------
+    effective_information : Makes the result.
+
+    Examples
+    --------
+    >>> from skmethods import effective_information
+    >>> result = effective_information("2*((x0 + 1) - x0)", [[1e3]], return_details=True)
+    >>> result.worst_subexpression
+    'x0 + 1 - x0'
+    >>> print(result)
+    Digits lost to rounding: 3.24 at the worst node, 3.24 in the result; 1 row
+    digits    here  subexpression
+      3.24   +0.00  2*(x0 + 1 - x0)
+      0.00           |- 2
+      3.24   +2.94   |- x0 + 1 - x0  <-- worst
+      0.15   +0.15       |- x0 + 1
+      0.00               |   |- x0
+      0.00               |   |- 1
+      0.00               |- x0
+    """
+
+    def __init__(self, tape, digits, n_invalid, n_samples, feature_names=None):
+        self.tape = tape
+        self.digits = digits
+        self.n_invalid = n_invalid
+        self.n_samples = n_samples
+        self.feature_names = feature_names
+        self.eic = float(digits.max())
+        self.root_digits = float(digits[-1])
+
+    @property
+    def nodes(self):
+        """Every subexpression and its digits, operands before operators."""
+        names = texts(self.tape, self.feature_names)
+        return list(zip(names, self.digits.tolist(), strict=True))
+
+    @property
+    def worst_subexpression(self):
+        """The smallest subexpression that alone accounts for the loss."""
+        worst = self.tape.subtree(self._worst())
+        return worst.to_text(self.feature_names)
+
+    def _worst(self):
+        i = int(np.argmax(self.digits))
+        while True:
+            children = self.tape.children(i)
+            j = max(children, key=lambda c: self.digits[c], default=None)
+            if j is None or not self.digits[j] >= 0.95 * self.digits[i] > 0:
+                return i
+            i = j
+
+    def report(self, *, precision=4, max_width=100):
+        """The formula as an indented tree with the digits lost at each node.
+
+        Parameters
+        ----------
+        precision : int, default=4
+            Significant digits of the numbers in the formula.
+        max_width : int, default=100
+            Longer lines are shortened.
+
+        Returns
+        -------
+        str
+            "digits" is what the value of the node has lost, "here" what it lost more
+            than the worse of its operands.
+        """
+        rows = "1 row" if self.n_samples == 1 else f"{self.n_samples} rows"
+        head = (
+            f"Digits lost to rounding: {self.eic:.2f} at the worst node, "
+            f"{self.root_digits:.2f} in the result; {rows}"
+        )
+        if self.n_invalid:
+            head += f", {self.n_invalid} of them without a finite value somewhere"
+        lines = [head, "digits    here  subexpression"]
+        names = texts(self.tape, self.feature_names, precision)
+        worst = self._worst()
+        waiting = [(self.tape.size - 1, "", "")]
+        while waiting:
+            i, lead, indent = waiting.pop()
+            children = self.tape.children(i)
+            before = max((self.digits[j] for j in children), default=0.0)
+            own = self.digits[i] - before if before < np.inf else 0.0
+            line = f"{self.digits[i]:6.2f}" + (f"{own:+8.2f}" if children else " " * 8)
+            mark = "  <-- worst" if i == worst and self.eic > 0 else ""
+            text, room = names[i], max(max_width - len(line + lead + mark) - 2, 12)
+            if len(text) > room:
+                text = text[: room - 3] + "..."
+            lines.append(f"{line}  {lead}{text}{mark}")
+            for j in children[::-1]:
+                more = "|   " if j != children[-1] else "    "
+                waiting.append((j, indent + " |- ", indent + " " + more[:3]))
+        return "\n".join(lines)
+
+    def __str__(self):
+        return self.report()
+
+    def __repr__(self):
+        return (
+            f"EICResult(eic={self.eic:.6g}, root_digits={self.root_digits:.6g}, "
+            f"worst_subexpression={self.worst_subexpression!r}, "
+            f"n_invalid={self.n_invalid})"
+        )
+
+
+def as_tape(expr, *, feature_names=None, n_features=None, protected=None):
+    """The tape of anything that holds a formula; see `effective_information`."""
+    if isinstance(expr, Tape):
+        return expr
+    if hasattr(expr, "_program"):  # a fitted gplearn estimator
+        expr = expr._program
+    if hasattr(expr, "program") and hasattr(expr, "execute"):
+        return _from_gplearn(expr.program)
+    if callable(getattr(expr, "formula", None)):
+        expr = expr.formula()
+    if type(expr).__module__.partition(".")[0] == "sympy":
+        expr = str(expr)
+    if not isinstance(expr, str):
+        raise TypeError(
+            "expr must be text, a sympy expression, a gplearn program or an estimator "
+            f"with a formula() method, got {type(expr).__name__}."
+        )
+    return parse_formula(
+        expr, feature_names=feature_names, n_features=n_features, protected=protected
+    )
+
+
+def _from_gplearn(program):
+    """gplearn keeps the nodes in prefix order; its functions are protected."""
+    ops, args, waiting = [], [], []
+    for node in program:
+        if isinstance(node, Integral):
+            push(ops, args, "x", int(node))
+        elif isinstance(node, Real):
+            push(ops, args, "const", float(node))
+        else:
+            name = GPLEARN.get(node.name, node.name)
+            if name not in FUNCTIONS or ARITY[FUNCTIONS[name][0]] != node.arity:
+                raise ValueError(
+                    f"The gplearn program calls {node.name!r}, whose derivative is not "
+                    f"known. Known: {', '.join(sorted(FUNCTIONS))}."
+                )
+            waiting.append([*FUNCTIONS[name], node.arity])
+            continue
+        while waiting:  # an operand is complete
+            waiting[-1][2] -= 1
+            if waiting[-1][2]:
+                break
+            push(ops, args, *waiting.pop()[:2])
+    return Tape(ops, args)
+
+
+def check_rows(X, feature_names=None):
+    """X as finite float64 rows, and the names of its columns if it has any.
+
+    Parameters
+    ----------
+    X : array-like, tensor or frame of shape (n_samples, n_features)
+    feature_names : sequence of str, default=None
+        Names that go before those of the frame.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+    feature_names : list of str or None
+    """
+    if feature_names is None and hasattr(X, "columns"):
+        columns = list(X.columns)
+        feature_names = columns if all(isinstance(c, str) for c in columns) else None
+    elif feature_names is not None:
+        feature_names = list(feature_names)
+    X = check_array(as_host(X), dtype=np.float64, input_name="X")
+    if feature_names is not None and len(feature_names) != X.shape[1]:
+        raise ValueError(
+            f"feature_names has {len(feature_names)} names, but X has {X.shape[1]} "
+            "columns."
+        )
+    return X, feature_names
+
+
+def check_options(aggregate, on_invalid, protected):
+    """Raise for what `effective_information` does not know."""
+    number = isinstance(aggregate, Real) and not isinstance(aggregate, bool)
+    if aggregate not in ("mean", "logmean", "median") and not (
+        number and 0 < aggregate < 1
+    ):
+        raise ValueError(
+            "aggregate must be 'mean', 'logmean', 'median' or a quantile between 0 and "
+            f"1, got {aggregate!r}."
+        )
+    if on_invalid not in ("inf", "ignore"):
+        raise ValueError(f"on_invalid must be 'inf' or 'ignore', got {on_invalid!r}.")
+    if protected not in (None, "gplearn"):
+        raise ValueError(f"protected must be None or 'gplearn', got {protected!r}.")
+
+
+def effective_information(
+    expr,
+    X,
+    *,
+    feature_names=None,
+    aggregate="mean",
+    sample_weight=None,
+    protected=None,
+    on_invalid="inf",
+    return_details=False,
+):
+    """Decimal digits that a formula loses to rounding at its worst node.
+
+    The effective information criterion (EIC). Every read of a variable or constant and
+    every operation adds independent relative rounding noise of one size; what reaches a
+    node is amplified by the condition numbers of the operators below it. The criterion
+    is the largest amplification among the nodes, as a number of decimal digits: 0 for
+    a bare variable, about 1 or more for a suspicious formula, inf where a difference
+    cancels exactly. No target is needed.
+
+    It is a property of the formula *as written*: ``(x0 + 1) - x0`` loses digits, ``1``
+    does not.
+
+    Parameters
+    ----------
+    expr : str, sympy expression, gplearn program or estimator
+        Text may be infix with ``**`` or ``^``, what sympy, PySR or operon print, or
+        calls such as ``add(mul(X0, X1), 0.5)``. A sympy expression is read as
+        ``str(expr)``: sympy has reordered and merged terms before. A program of gplearn
+        has gplearn's protected functions. Any object with a ``formula()`` method that
+        returns text serves too, such as a fitted signomial regressor.
+    X : array-like of shape (n_samples, n_features)
+        The inputs at which the formula is to be judged, finite.
+    feature_names : sequence of str, default=None
+        Names of the columns in the text. If None, those of a data frame, or else x0,
+        x1, ... (also X0 or x_0). For operon, which counts from one, give X1, X2, ...
+    aggregate : {"mean", "logmean", "median"} or float in (0, 1), default="mean"
+        How a node's rows become one number. "mean": half the log10 of the mean squared
+        amplification, as in the paper; a few rows close to a cancellation decide it, and
+        it may grow with the number of rows without end. "logmean": the mean number of
+        digits. "median" or a quantile: of the number of digits.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows, not negative. A row of weight zero counts as absent.
+    protected : {None, "gplearn"}, default=None
+        With "gplearn", ``div``, ``sqrt``, ``log``, ``inv`` and ``/`` in text are its
+        protected versions, which are finite everywhere.
+    on_invalid : {"inf", "ignore"}, default="inf"
+        What rows do at which some subexpression has no finite value, such as the
+        logarithm of a negative number or an overflow. "inf": the node has lost all
+        digits there. "ignore": such rows are left out of every node, unless none is left.
+    return_details : bool, default=False
+        Return an `EICResult`, which shows where the digits are lost.
+
+    Returns
+    -------
+    float or EICResult
+
+    Raises
+    ------
+    ValueError
+        If the text is no formula or has unknown names. It is parsed, never executed;
+        more than 10 000 nodes, 1 000 levels or 500 000 characters are refused.
+
+    See Also
+    --------
+    EICResult : What `return_details` gives.
+    filter_formulas : Keeps the formulas of a list that lose few digits.
+
+    Notes
+    -----
+    Node k with value ``y_k`` and operands i has the squared amplification
+    ``s_k² = 1 + Σ_i κ_ki² s_i²`` with ``κ_ki = (y_i / y_k) ∂y_k/∂y_i``, and 1 for a leaf.
+    Where ``y_k = 0``, κ is 0 if ``y_i ∂y_k/∂y_i`` vanishes too and inf otherwise; an
+    operand with κ = 0 adds nothing, however noisy. Two equal leaves are two reads with
+    independent noise.
+
+    From the paper: the criterion, these rules, and the mean over rows. Ours: the other
+    aggregates, weights, `on_invalid`, the report, and that a literal exponent which is
+    an integer, a half or a ratio such as ``(1/3)`` is exact (κ = exponent, no noise of
+    its own) while any other exponent is a rounded constant.
+
+    References
+    ----------
+    Yu, Wang, Ding, Wang and Li, "Beyond Accuracy and Complexity: The Effective
+    Information Criterion for Structurally Stable Symbolic Regression", ICML 2026,
+    arXiv:2509.21780.
+
+    Examples
+    --------
+    The textbook root of a quadratic cancels when b is large; its rewriting does not.
+
+    >>> from skmethods import effective_information
+    >>> X, names = [[1.0, 1e4, 1.0]], ["a", "b", "c"]
+    >>> root = "(-b + sqrt(b^2 - 4*a*c)) / (2*a)"
+    >>> round(effective_information(root, X, feature_names=names), 2)
+    8.03
+    >>> root = "2*c / (-b - sqrt(b^2 - 4*a*c))"
+    >>> round(effective_information(root, X, feature_names=names), 2)
+    0.39
+    """
+    check_options(aggregate, on_invalid, protected)
+    if feature_names is None and not hasattr(X, "columns"):
+        feature_names = getattr(expr, "feature_names_in_", None)
+    X, feature_names = check_rows(X, feature_names)
+    if sample_weight is not None:
+        sample_weight = check_weights(sample_weight, X)
+    tape = as_tape(
+        expr, feature_names=feature_names, n_features=X.shape[1], protected=protected
+    )
+    digits, n_invalid = _node_digits(tape, X, sample_weight, aggregate, on_invalid)
+    if not return_details:
+        return float(digits.max())
+    n_samples = len(X) if sample_weight is None else np.count_nonzero(sample_weight)
+    return EICResult(tape, digits, n_invalid, int(n_samples), feature_names)
