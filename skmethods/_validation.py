@@ -4,6 +4,7 @@ Everything that a scikit-learn release may move is imported here and nowhere
 else; the rest of the package imports it from here.
 """
 
+import contextlib
 import functools
 import sys
 
@@ -354,6 +355,18 @@ class FitProgress:
         return self._sub.call_on_fit_task_end(
             **self._data, reconstruction_attributes=self._attributes
         )
+
+    @contextlib.contextmanager
+    def around(self, estimator, task="fit"):
+        """The block fits another estimator, to which callbacks are passed on.
+
+        Counts as one iteration.
+        """
+        sub = self._root.subcontext(task_name=task)
+        with sub.propagate_callback_context(estimator):
+            sub.call_on_fit_task_begin(**self._data)
+            yield
+            sub.call_on_fit_task_end(**self._data)
 
     def close(self):
         """The whole fit ended."""

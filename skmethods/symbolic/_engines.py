@@ -5,6 +5,7 @@ it chose from. An engine is known by the attributes that its users know; none of
 packages is imported.
 """
 
+import inspect
 import math
 
 import numpy as np
@@ -37,7 +38,9 @@ def read_formulas(estimator):
     list of Tape
     """
     if callable(getattr(estimator, "formula", None)):
-        texts = estimator.formula()
+        parameters = inspect.signature(estimator.formula).parameters
+        all_digits = {"precision": None} if "precision" in parameters else {}
+        texts = estimator.formula(**all_digits)
         if isinstance(texts, dict):
             texts = list(texts.values())
         return _parsed([texts] if isinstance(texts, str) else texts, estimator)
@@ -102,11 +105,23 @@ def called_candidates(function, engine):
     return list(dict.fromkeys(_parsed(list(texts), engine)))
 
 
+def readable_names(estimator):
+    """The names of the columns if formulas can be read in them, or None."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return None
+    names = [str(name) for name in names]
+    try:
+        parse_formula("0", feature_names=names)
+    except ValueError:  # without a letter, or twice the same
+        return None
+    return names
+
+
 def _parsed(texts, estimator):
     """Texts in the estimator's names of the columns, or in x0, x1, ..., as tapes."""
-    names = getattr(estimator, "feature_names_in_", None)
+    names = readable_names(estimator)
     n_features = getattr(estimator, "n_features_in_", None)
-    names = None if names is None else list(names)
     return [
         parse_formula(text, feature_names=names, n_features=n_features)
         for text in texts
