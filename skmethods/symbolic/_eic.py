@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.special import xlogy
 from sklearn.utils import check_array
 
 from .._validation import as_host, check_weights
@@ -19,6 +20,7 @@ from ._tape import (
     value,
 )
 
+_ONE, _INF = np.ones(1), np.inf
 _LN2, _LN10 = np.log(2.0), np.log(10.0)
 
 
@@ -81,8 +83,8 @@ BINARY_CONDITION = {
     "sub": lambda a, b, y: (a / y, -b / y),
     "mul": (1.0, 1.0),
     "div": (1.0, -1.0),
-    "pow": lambda a, b, y: (b, b * np.log(a)),
-    "powabs": lambda a, b, y: (b, b * np.log(np.abs(a))),
+    "pow": lambda a, b, y: (b, xlogy(b, a)),
+    "powabs": lambda a, b, y: (b, xlogy(b, np.abs(a))),
     "aq": _analytic_quotient,
     "max": lambda a, b, y: _active(a, b, a > b),
     "min": lambda a, b, y: _active(a, b, a < b),
@@ -117,32 +119,27 @@ def condition_numbers(op, arg, operands, y):
 
 def _careful(op, conditions, s2, y):
     """``1 + sum of kappa**2 * s2`` with the rules for zero and undefined values."""
-    total = np.ones(np.broadcast_shapes(y.shape, *(np.shape(s) for s in s2)))
+    total, zero = np.ones(len(y)), y == 0
     for k, s in zip(conditions, s2, strict=True):
-        k = np.array(np.broadcast_to(k, total.shape), dtype=float)
-        # At a zero value only a change that does not vanish itself is infinite.
-        zero = np.broadcast_to(y == 0, total.shape)
-        k[zero & ((op in ("pow", "powabs")) | ~np.isinf(k))] = 0
+        # At a zero value only a change that does not vanish itself is infinite; that of
+        # a power vanishes, though its condition number alone does not.
+        if type(k) is not float and op not in ("pow", "powabs"):
+            zero_k = zero & ~np.isinf(k)
+        else:
+            zero_k = zero
+        k = np.where(zero_k, 0.0, k)
         # An operand without influence passes nothing on, however noisy it is.
-        total += np.where(k == 0, 0, k * k * s)
+        total += np.where(k == 0, 0.0, k * k * s)
     total[~np.isfinite(y) | np.isnan(total)] = np.inf
     return total
 
 
-class _Digits:
-    """The aggregate over rows of ``log10(s)``."""
-
-    def __init__(self, aggregate, weight):
-        self.aggregate, self.weight = aggregate, weight
-
-    def __call__(self, s2):
-        if self.aggregate == "mean":
-            return 0.5 * np.log10(s2 @ self.weight)
-        digits = 0.5 * np.log10(s2)
-        if self.aggregate == "logmean":
-            return digits @ self.weight
-        q = 0.5 if self.aggregate == "median" else self.aggregate
-        return _quantile(digits, self.weight, q)
+def _aggregate_log(s2, weight, aggregate):
+    """The aggregate over rows of log10(s2)."""
+    log = np.log10(s2)
+    if aggregate == "logmean":
+        return weight.dot(log)
+    return _quantile(log, weight, 0.5 if aggregate == "median" else aggregate)
 
 
 def _quantile(values, weight, q):
@@ -160,20 +157,42 @@ def _quantile(values, weight, q):
     return low if low == high else 0.5 * (low + high)
 
 
-def _propagate(tape, columns, weight, aggregate):
-    """Digits of every node, and which rows have a value that is not finite."""
+def _amplification(conditions, s2):
+    """``1 + sum of kappa**2 * s2``: a number if no operand depends on the row."""
+    constant, varying = 1.0, None
+    for k, s in zip(conditions, s2, strict=True):
+        if type(k) is float:
+            term = s if k * k == 1.0 else k * k * s
+            if type(term) is float:
+                constant += term
+                continue
+            varying = term if varying is None else varying + term
+            continue
+        term = k * k
+        if type(s) is not float or s != 1.0:
+            term *= s
+        varying = term if varying is None else varying + term
+    return constant if varying is None else varying + constant
+
+
+def _propagate(tape, columns, weight, aggregate, *, stop=False):
+    """Digits of every node, and which rows have a value that is not finite.
+
+    With `stop`, what comes after a node that has lost all digits is left out.
+
+    Values and squared amplifications live on a stack, so memory grows with the depth of
+    the formula. Those of a subexpression without columns are arrays of length one, and
+    an amplification that is the same in all rows is a float.
+    """
     n = len(weight)
-    digits = np.zeros(tape.size)
-    reduce = _Digits(aggregate, weight)
+    found, log_s2 = [], {}  # s2 of each node; log10 of it where that is aggregated
     bad = None
     stack = []
     with np.errstate(all="ignore"):
-        for i, (op, arg) in enumerate(zip(tape.ops, tape.args, strict=True)):
-            if op == "x":
-                stack.append((columns[arg], 1.0))
-                continue
-            if op == "const":
-                stack.append((np.array([arg]), 1.0))
+        for op, arg in zip(tape.ops, tape.args, strict=True):
+            if op == "x" or op == "const":
+                stack.append((columns[arg] if op == "x" else np.array([arg]), 1.0))
+                found.append(1.0)
                 continue
             b, sb = stack.pop()
             if op in BINARY:
@@ -183,25 +202,32 @@ def _propagate(tape, columns, weight, aggregate):
                 operands, s2 = (b,), (sb,)
             y = value(op, arg, *operands)
             conditions = condition_numbers(op, arg, operands, y)
-            total = 1.0
-            for k, s in zip(conditions, s2, strict=True):
-                total = total + k * k * s
-            # y / y is nan for zero and for what is not finite.
-            ones = y / y
-            plain = weight[: len(y)] if len(y) < n else weight
-            check = ones @ plain + (total if type(total) is float else total.sum())
-            if not np.isfinite(check):
+            total = _amplification(conditions, s2)
+            if type(total) is not float and len(total) < n:
+                total = float(total[0])
+            # y / y is nan where y is zero or not finite: those rows have rules.
+            over = weight if len(y) == n else _ONE
+            check = over.dot(y / y)
+            check += total if type(total) is float else over.dot(total)
+            if not check < _INF:
                 total = _careful(op, conditions, s2, y)
+                total = total if len(total) == n else float(total[0])
                 wrong = ~np.isfinite(y)
                 if wrong.any():
                     bad = wrong if bad is None else bad | wrong
             if type(total) is float:
-                digits[i] = 0.5 * np.log10(total)
-            elif len(total) < n:
-                digits[i] = 0.5 * np.log10(total[0])
+                found.append(total)
+            elif aggregate == "mean":
+                found.append(weight.dot(total))
             else:
-                digits[i] = reduce(total)
+                log_s2[len(found)] = log = _aggregate_log(total, weight, aggregate)
+                found.append(1.0 if log < _INF else _INF)
+            if stop and not found[-1] < _INF:
+                break
             stack.append((y, total))
+    digits = 0.5 * np.log10(found)
+    for i, log in log_s2.items():
+        digits[i] = 0.5 * log
     bad = np.zeros(n, dtype=bool) if bad is None else np.broadcast_to(bad, n)
     return digits, bad
 
@@ -215,16 +241,16 @@ def _columns(tape, X, keep=None):
     }
 
 
-def _node_digits(tape, X, sample_weight, aggregate, on_invalid):
+def _node_digits(tape, X, sample_weight, aggregate, on_invalid, *, stop=False):
     """Digits of every node and the number of rows where a value is not defined."""
-    weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    keep = None if sample_weight is None else weight > 0
-    if keep is not None and not keep.all():
-        weight = weight[keep]
+    if sample_weight is None:
+        keep, weight = None, np.full(len(X), 1 / len(X))
     else:
-        keep = None
+        keep = sample_weight > 0
+        weight = sample_weight[keep] / sample_weight[keep].sum()
     columns = _columns(tape, X, keep)
-    digits, bad = _propagate(tape, columns, weight / weight.sum(), aggregate)
+    stop = stop and on_invalid == "inf"
+    digits, bad = _propagate(tape, columns, weight, aggregate, stop=stop)
     n_bad = int(np.count_nonzero(bad))
     if on_invalid == "ignore" and 0 < n_bad < len(bad):
         columns = {j: column[~bad] for j, column in columns.items()}
@@ -255,9 +281,11 @@ def node_digits(tape, X, sample_weight=None, aggregate="mean", on_invalid="inf")
 def tape_information(tape, X, sample_weight=None, aggregate="mean", on_invalid="inf"):
     """The effective information criterion of a tape: the worst of its nodes.
 
-    Parameters are those of `node_digits`.
+    Parameters are those of `node_digits`. Once a node has lost all digits the rest of
+    the formula is not looked at.
     """
-    return float(node_digits(tape, X, sample_weight, aggregate, on_invalid).max())
+    digits, _ = _node_digits(tape, X, sample_weight, aggregate, on_invalid, stop=True)
+    return float(digits.max())
 
 
 class EICResult:

@@ -247,9 +247,10 @@ def _check_powers(tape):
                 stack.append(None)
                 continue
             stack.append(np.float64(arg) if op == "const" else value(op, arg, *operands))
-            if op in ("pow", "powc") and not np.isfinite(stack[-1]):
+            tower = op in ("pow", "powc") and operands[0] != 0
+            if tower and np.isinf(stack[-1]) and np.isfinite(operands).all():
                 text = tape.subtree(i).to_text(precision=6)
-                raise ValueError(f"The formula holds {text[:60]}, which is no number.")
+                raise ValueError(f"The formula holds {text[:60]}: too large a number.")
 
 
 def parse_formula(
