@@ -19,6 +19,7 @@ _PUBLIC = {
     "LossCurveDisplay": "plotting",
     "ScoreDistributionDisplay": "plotting",
     "SigmaSchedule": "optim",
+    "SignomialDisplay": "plotting",
     "effective_information": "symbolic",
     "fetch_adbench": "datasets",
     "filter_formulas": "symbolic",

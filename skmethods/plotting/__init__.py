@@ -2,5 +2,6 @@
 
 from ._loss_curve import LossCurveDisplay
 from ._score_distribution import ScoreDistributionDisplay
+from ._signomial import SignomialDisplay
 
-__all__ = ["LossCurveDisplay", "ScoreDistributionDisplay"]
+__all__ = ["LossCurveDisplay", "ScoreDistributionDisplay", "SignomialDisplay"]

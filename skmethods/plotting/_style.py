@@ -49,9 +49,9 @@ def final_estimator(estimator):
             return estimator
 
 
-def minus(number):
-    """A number to three digits, with the minus sign that axes have."""
-    return f"{number:.3g}".replace("-", "−")
+def minus(number, digits=3):
+    """A number to so many digits, with the minus sign that axes have."""
+    return f"{number:.{digits}g}".replace("-", "−")
 
 
 def curve(values, name):

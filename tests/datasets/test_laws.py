@@ -16,6 +16,7 @@ from skmethods.datasets import (
     make_signomial,
 )
 from skmethods.datasets._laws_table import TABLE
+from skmethods.symbolic._parse import parse_formula
 
 _OPERATIONS = {
     ast.Add: operator.add,
@@ -67,6 +68,13 @@ def test_text_function_and_terms_agree(name):
         size = from_terms(law.data, law.exponents, np.abs(law.coef))
         error = from_terms(law.data, law.exponents, law.coef) - law.target
         assert np.max(np.abs(error) / size) < 1e-13
+
+
+@pytest.mark.parametrize("name", list_physical_laws())
+def test_the_parser_of_the_library_reads_it(name):
+    law = make_physical_law(name, 400, random_state=4)
+    tape = parse_formula(law.formula, feature_names=law.feature_names)
+    assert_allclose(tape.evaluate(law.data), law.target, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", list_physical_laws())
