@@ -110,6 +110,38 @@ def term_values(L, exponents, coef, limit=60.0):
     return coef * np.exp(np.clip(L @ exponents.T, -limit, limit))
 
 
+def evaluate_signomial(U, exponents, coef):
+    """The value of a signomial at each row, without its map and its intercept.
+
+    In logarithms, so that factors beyond the range of floats may cancel.
+
+    Parameters
+    ----------
+    U : ndarray of shape (n_samples, n_features)
+        Inputs; where one is negative its exponents are integers, where one is 0 they
+        are not negative.
+    exponents : ndarray of shape (n_terms, n_features)
+    coef : ndarray of shape (n_terms,)
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Infinite or NaN beyond the range of floats.
+    """
+    signs = 1.0
+    negative, zero = U < 0, U == 0
+    size = np.log(np.where(zero, 1.0, np.abs(U)))
+    if negative.any():
+        odd = np.abs(exponents) % 2
+        signs = 1 - 2 * ((negative.astype(float) @ odd.T) % 2)
+    if zero.any():
+        signs = signs * (zero.astype(float) @ (exponents > 0).T == 0)
+    with np.errstate(all="ignore"):
+        log_coef = np.log(np.abs(coef))  # -inf for 0
+        terms = signs * np.sign(coef) * np.exp(size @ exponents.T + log_coef)
+        return terms.sum(axis=1)
+
+
 def as_fraction(exponent):
     """The fraction with a small denominator that `exponent` is, or None."""
     fraction = Fraction(float(exponent)).limit_denominator(_LARGEST_DENOMINATOR)

@@ -131,7 +131,11 @@ def _joined(states):
 
 
 def _chunks(rows, S, K):
-    width = max(S * K * (K + 1) // 2, rows.m * (rows.m + 3) // 2)
+    return row_chunks(rows, max(S * K * (K + 1) // 2, rows.m * (rows.m + 3) // 2))
+
+
+def row_chunks(rows, width):
+    """Slices of the rows such that `width` numbers for each of them stay in memory."""
     size = max(128, _CHUNK // width)
     if size >= rows.n:
         return [slice(0, rows.n)]
@@ -294,7 +298,7 @@ def log_state(rows, B, coef, shift, odd=None):
 def _damped_step(normal, gradient, free, damping):
     """Solve ``(N + damping * diag N) step = gradient`` in the free exponents."""
     diagonal = np.einsum("sii->si", normal)
-    floor = 1e-12 * diagonal.max(axis=1, keepdims=True) + 1e-300
+    floor = 1e-12 * np.abs(diagonal).max(axis=1, keepdims=True) + 1e-300
     diagonal = np.maximum(diagonal, floor)
     unit = 1 / np.sqrt(diagonal)
     scaled = normal * unit[:, :, None] * unit[:, None, :]
@@ -473,8 +477,12 @@ def minimise(
 
 
 def _relative_coef(rows, B, odd):
-    """Coefficients that make z positive, from relative least squares."""
+    """Coefficients to start the logarithmic loss from; the best ones of one term."""
+    shift = rows.shift(B)
+    if B.shape[1] == 1:
+        log_z = B[:, 0] @ rows.L.T - shift
+        left = (np.log(rows.y) - log_z) @ rows.weight / rows.weight.sum()
+        return np.exp(left)[:, None], shift
     relative = rows.reweighted(rows.weight / (rows.y * rows.y))
     state = squared_state(relative, B, odd)
-    # A sum with negative parts may fail to be positive; one of positive parts cannot.
     return np.where(np.isfinite(state.coef), state.coef, 1.0), state.shift

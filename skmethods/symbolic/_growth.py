@@ -1,0 +1,335 @@
+"""The search for a signomial law: where to start, and how many terms."""
+
+import numpy as np
+
+from ._lattice import descend, exchange, snap
+from ._varpro import minimise
+
+#: Rows on which starts are screened, at least; and per fitted number.
+_SCREEN_ROWS, _ROWS_PER_NUMBER = 300, 8
+_PURSUIT_ROWS = 256
+_BEAM, _DEPTH = 8, 4
+_SPARSE = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0])
+_WHOLE = np.array([-2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
+#: With at most so many features there is time for larger exponents.
+_FEW_FEATURES = 3
+_MORE = np.array([-4.0, -3.0, -2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2, 3, 4, 5, 6])
+_MORE_WHOLE = np.array([-4.0, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+#: A law that leaves less than this share of the target over is exact.
+EXACT = 1e-20
+_KEPT = 3
+#: Rows of exponents that are tried in place of each term.
+_EXCHANGED = 20
+
+
+def constant_law(setting):
+    """The law without features (or with the exponents nearest to 0 in the box)."""
+    B = np.clip(np.zeros((1, setting.rows.m)), setting.lower, setting.upper)
+    return setting.refit(B, np.ones(B.shape, bool))
+
+
+def first_starts(setting):
+    """Rows of exponents to start one term from: log-log least squares.
+
+    With negative inputs: for the parities under which most of ``|y|`` has the sign
+    of the term, the best first.
+
+    Returns
+    -------
+    B, odd : ndarray of shape (n_starts, 1, n_features)
+        The second is None without negative inputs.
+    """
+    rows = setting.rows
+    y = np.abs(rows.y)
+    use = y > 1e-12 * y.max()
+    log_y = np.log(y[use])
+    # One Gauss-Newton step of the squared loss weighs by y**2.
+    weight = rows.weight[use] * (1 if setting.loss == "log" else y[use] ** 2)
+    design = np.column_stack([np.ones(len(log_y)), rows.L[use]])
+    normal = (design * weight[:, None]).T @ design
+    normal += 1e-12 * np.diag(np.diag(normal)) + 1e-300 * np.eye(len(normal))
+    right = design.T @ (weight * log_y)
+    solution = np.linalg.solve(normal, right)
+    left = log_y - design @ solution  # refined, as in the coefficients
+    solution += np.linalg.solve(normal, design.T @ (weight * left))
+    beta = solution[1:]
+    if not setting.whole.any():
+        return beta[None, None], None
+    columns = np.flatnonzero(setting.whole)[:10]
+    patterns = (np.arange(2 ** len(columns))[:, None] >> np.arange(len(columns))) & 1
+    signs = 1 - 2 * ((patterns @ rows.negative[:, columns].T) % 2)
+    agreement = np.abs(signs @ (rows.weight * rows.y))
+    best = np.argsort(-agreement, kind="stable")[:6]
+    odd = np.zeros((len(best), 1, rows.m))
+    odd[:, 0, columns] = patterns[best]
+    return np.repeat(beta[None, None], len(best), axis=0), odd
+
+
+def pursue(setting, rows, law, count):
+    """Sparse rows of simple exponents that explain most of what `law` leaves over.
+
+    A beam search that gives a term one more feature at a time.
+
+    Parameters
+    ----------
+    setting : Setting
+    rows : Rows
+        Few, evenly taken ones.
+    law : Law or None
+        None looks for the first term.
+    count : int
+
+    Returns
+    -------
+    ndarray of shape (at most count, n_features)
+    """
+    root = np.sqrt(rows.weight)
+
+    def terms(B):
+        values = B @ rows.L.T
+        values -= values.max(axis=1, keepdims=True)
+        values = np.exp(values)
+        odd = setting.parity(B)
+        if odd is not None:
+            values *= 1 - 2 * ((odd @ rows.negative.T) % 2)
+        return values * root
+
+    rest, basis = rows.y * root, None
+    if law is not None:
+        basis = np.linalg.qr(terms(law.B).T)[0]
+        rest = rest - basis @ (basis.T @ rest)
+
+    def gains(B):
+        new = terms(B)
+        if basis is not None:
+            new -= (new @ basis) @ basis.T
+        size = np.einsum("qn,qn->q", new, new)
+        return (new @ rest) ** 2 / np.maximum(size, 1e-12 * size.max() + 1e-300)
+
+    m = rows.m
+    if m <= _FEW_FEATURES:
+        steps = np.where(setting.whole[:, None], _MORE_WHOLE, _MORE)
+    else:
+        steps = np.where(setting.whole[:, None], _WHOLE, _SPARSE)
+    n_steps = steps.shape[1]
+    start = np.clip(np.zeros((1, m)), setting.lower, setting.upper)
+    beam, found, values = start, [start], [gains(start)]
+    for _ in range(min(m, _DEPTH)):
+        empty = beam == start  # only features that a row does not have yet
+        i, j = np.nonzero(empty)
+        if not len(i):
+            break
+        new = np.repeat(beam[i], n_steps, axis=0)
+        new[np.arange(len(new)), np.repeat(j, n_steps)] = steps[j].ravel()
+        inside = ((new >= setting.lower) & (new <= setting.upper)).all(axis=1)
+        new = np.unique(new[inside], axis=0)
+        if not len(new):
+            break
+        gain = gains(new)
+        order = np.argsort(-gain, kind="stable")[:_BEAM]
+        beam = new[order]
+        found.append(beam)
+        values.append(gain[order])
+    found, values = np.concatenate(found), np.concatenate(values)
+    return found[np.argsort(-values, kind="stable")[:count]]
+
+
+def further_starts(setting, rows, bases, n_init, rng):
+    """Starts with one term more than the laws `bases`, the best of which is first."""
+    m = rows.m
+    starts = []
+
+    def add(law, row):
+        starts.append(np.vstack([law.B, row]))
+
+    first = bases[0]
+    share = max(1, (n_init + 1) // 2)
+    for row in pursue(setting, rows, first, share):
+        add(first, row)
+    for law in bases[1:]:
+        for row in pursue(setting, rows, law, max(1, n_init // 10)):
+            add(law, row)
+    for k in rng.permutation(len(first.B)):
+        if len(starts) >= max(2, n_init - 2):
+            break
+        step = 0.7 * rng.standard_normal(m) * (~setting.whole)
+        B = np.vstack([first.B, first.B[k] + step])
+        B[k] -= step
+        starts.append(B)
+    while len(starts) < n_init:
+        size = len(first.B) + 1
+        B = rng.choice([-2, -1, -0.5, 0, 0, 0, 0.5, 1, 2], size=(size, m))
+        starts.append(np.where(setting.whole, np.round(B), B))
+    B = np.stack(starts[:n_init])
+    odd = setting.parity(B)
+    B = B + 0.02 * rng.standard_normal(B.shape)
+    return np.clip(B, setting.lower, setting.upper), odd
+
+
+def _sample(rows, count):
+    if rows.n <= 1.5 * count:
+        return rows
+    return rows.subset(np.linspace(0, rows.n - 1, count).astype(int))
+
+
+def _distinct(state, count):
+    """Indices of the best starts that are not the same minimum."""
+    kept, values = [], []
+    for i in np.argsort(state.rss, kind="stable"):
+        rss = state.rss[i]
+        if not np.isfinite(rss):
+            break
+        if all(abs(rss - v) > 1e-3 * v for v in values):
+            kept.append(i)
+            values.append(rss)
+        if len(kept) == count:
+            break
+    return kept
+
+
+def _fitted(setting, B, odd, tol, budget, penalty, screen=True):
+    """The best distinct minima from the starts, on all rows, as real-valued laws."""
+    S, K, m = B.shape
+    rows = setting.rows
+    box = {"lower": setting.lower, "upper": setting.upper, "penalty": penalty}
+    if screen and S > 1:
+        part = _sample(rows, max(_SCREEN_ROWS, _ROWS_PER_NUMBER * K * (m + 1)))
+        if setting.loss == "log":
+            part = part.reweighted(part.weight / part.y**2)
+        state = minimise(part, B, odd=odd, max_iter=20, tol=1e-3, on_step=budget, **box)
+        kept = _distinct(state, _KEPT)
+        B, odd = state.B[kept], None if odd is None else odd[kept]
+        if not len(B):
+            return []
+    state = minimise(
+        rows, B, odd=odd, loss=setting.loss, max_iter=60, tol=tol, on_step=budget, **box
+    )
+    free = np.zeros((K, m), bool)
+    laws = [
+        setting.law(state, free, None if odd is None else odd[i], i)
+        for i in _distinct(state, _KEPT)
+    ]
+    return sorted(laws, key=lambda law: law.rss)
+
+
+def _rounded(setting, laws, few):
+    """The laws with exponents rounded as `setting.exponents` allows."""
+    found = []
+    for law in laws:
+        found += [new for new in snap(law, setting) if np.isfinite(new.mdl)]
+    if not found:
+        return []
+    found.sort(key=lambda law: law.mdl)
+    first = found[0]
+    better = descend(first, setting)
+    if better.rss > EXACT * setting.target:
+        better = exchange(
+            better, setting, lambda law: pursue(setting, few, law, _EXCHANGED)
+        )
+    found.insert(0, better)
+    for law in found[1:]:  # the best all-rational one, if that is another
+        if law.snapped.all() and law is not first:
+            found.append(descend(law, setting))
+            break
+    return found
+
+
+def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
+    """Laws of 1, 2, ... terms until another term does not pay.
+
+    Parameters
+    ----------
+    setting : Setting
+    max_terms : int
+    n_init : int
+        Starts for each number of terms beyond the first.
+    tol : float
+        See ``minimise``.
+    penalty : float
+        See ``minimise``.
+    rng : numpy.random.RandomState
+    budget : Budget
+        Is called after every step, and keeps what is found.
+
+    Notes
+    -----
+    What it finds is in ``budget.best`` and ``budget.laws``.
+    """
+    rows = setting.rows
+    best = constant_law(setting)
+    budget.best, budget.laws = best, [best]
+    if max_terms == 0 or best.rss <= EXACT * setting.target:
+        return
+    few = _sample(rows, _PURSUIT_ROWS)
+    bases = []
+    for K in range(1, max_terms + 1):
+        if K == 1:
+            B, odd = first_starts(setting)
+        else:
+            B, odd = further_starts(setting, few, bases, n_init, rng)
+        real = _fitted(setting, B, odd, tol, budget, penalty, screen=K > 1)
+        real = [law for law in real if np.isfinite(law.rss)]
+        if not real:
+            break
+        if setting.exponents == "real":
+            found = []
+        else:
+            found = _rounded(setting, real, few)
+        if setting.exponents == "rational" or setting.whole.any():
+            allowed = [
+                law
+                for law in found
+                if law.snapped.all()
+                or (setting.exponents == "auto" and law.snapped[:, setting.whole].all())
+            ]
+        else:
+            allowed = found + real
+        budget.laws += allowed
+        top = min(allowed, key=lambda law: law.mdl, default=None)
+        improved = top is not None and top.mdl < best.mdl
+        if improved:
+            best = budget.best = top
+        if best.rss <= EXACT * setting.target or budget.spent:
+            break
+        if not improved and K > 1:
+            break
+        # The next size starts from the best rounded law and the best real ones.
+        same_size = [law for law in found if len(law.B) == K][:1]
+        bases = (same_size + real)[:_KEPT]
+
+
+class Budget:
+    """Counts steps, reports each, and says when to stop.
+
+    Parameters
+    ----------
+    limit : int
+    report : callable
+        Called after each step; a true value stops.
+
+    Attributes
+    ----------
+    count : int
+        Steps taken.
+    spent : bool
+        No more steps are allowed.
+    asked : bool
+        `report` said so.
+    best : Law or None
+        The law with the least description length so far.
+    laws : list of Law
+        All laws that were considered.
+    """
+
+    def __init__(self, limit, report):
+        self.limit, self._report = limit, report
+        self.count, self.spent, self.asked = 0, False, False
+        self.best, self.laws = None, []
+
+    def __call__(self):
+        """A step was taken; true if it was the last one allowed."""
+        if not self.spent:
+            self.count += 1
+            self.asked = bool(self._report())
+            self.spent = self.asked or self.count >= self.limit
+        return self.spent

@@ -1,0 +1,595 @@
+"""Which exponents are simple fractions: description length, rounding, descent.
+
+A law is as good as it is short: ``n log(RSS / n)`` for what it leaves over, ``log n``
+for each coefficient, little for an exponent that is a simple fraction and
+``log n + 1`` for one that is a real number. So an exponent is rounded if that costs
+less in fit than it saves, and a term is added if it pays for its numbers.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._varpro import minimise, row_chunks
+
+#: Residuals below this share of the target are rounding errors.
+FLOOR = 1e-24
+#: Twice the logarithm of the odds, 55 to 1, that an exponent is a simple fraction.
+#: Without it, noise makes one exponent of a hundred look real at every sample size.
+REAL_PRIOR = 8.0
+#: Rows that the descent ranks its moves on.
+_RANK_ROWS = 4000
+_CANCEL = 1e4
+
+
+class Law(NamedTuple):
+    """A signomial with what is known about it.
+
+    Attributes
+    ----------
+    B : ndarray of shape (n_terms, n_features)
+    snapped : ndarray of bool of shape (n_terms, n_features)
+        Which exponents are fractions by choice.
+    odd : ndarray of shape (n_terms, n_features) or None
+    coef, shift : ndarray of shape (n_terms,)
+        The coefficients are those of the terms divided by ``exp(shift)``.
+    rss : float
+    mdl : float
+        Description length; infinite for a law that is refused.
+    normal : ndarray
+        As in ``State``.
+    proportional : bool
+        The residuals are described in fewer bits as noise proportional to the law.
+    """
+
+    B: np.ndarray
+    snapped: np.ndarray
+    odd: np.ndarray | None
+    coef: np.ndarray
+    shift: np.ndarray
+    rss: float
+    mdl: float
+    normal: np.ndarray
+    proportional: bool = False
+
+
+def fraction_cost(exponents):
+    """Cost of exponents as fractions: 0.5 for 0, ``1 + log p + 1.5 log q`` for p/q.
+
+    Parameters
+    ----------
+    exponents : ndarray
+
+    Returns
+    -------
+    ndarray of the same shape
+        Infinite where the exponent has no denominator up to 3.
+    """
+    exponents = np.abs(np.asarray(exponents, dtype=float))
+    cost = np.full(exponents.shape, np.inf)
+    for q in (3, 2, 1):
+        p = np.round(exponents * q)
+        fits = (np.abs(exponents * q - p) < 1e-9) & (p > 0)
+        cost[fits] = 1 + np.log(p[fits]) + 1.5 * np.log(q)
+    cost[exponents == 0] = 0.5
+    return cost
+
+
+def description_length(rss, n, n_terms, exponent_cost, floor):
+    """``n log(RSS / n) + log n * n_terms + exponent_cost + 2 log2(n_terms)``.
+
+    Parameters
+    ----------
+    rss : float or ndarray
+    n : float
+        Number of rows, or the sum of their weights.
+    n_terms : int
+    exponent_cost : float or ndarray
+        Of all exponents: twice ``fraction_cost``, or ``real_cost``.
+    floor : float
+        What `rss` is at least.
+
+    Returns
+    -------
+    float or ndarray
+    """
+    fit = n * np.log(np.maximum(rss, floor) / n)
+    return fit + np.log(max(n, 2.0)) * n_terms + exponent_cost + 2 * np.log2(n_terms)
+
+
+def real_cost(n):
+    """Cost of an exponent that is a real number estimated from n rows.
+
+    ``log n + 1`` as for a coefficient, and what it takes to believe that an exponent
+    is no simple fraction: `REAL_PRIOR`.
+    """
+    return np.log(max(n, 2.0)) + 1.0 + REAL_PRIOR
+
+
+class Setting:
+    """What all steps of one search share.
+
+    Parameters
+    ----------
+    rows : Rows
+    n : float
+        Sum of the weights.
+    loss : {"squared", "log"}
+    exponents : {"auto", "real", "rational"}
+    lower, upper : ndarray of shape (n_features,)
+        The box of the exponents.
+    whole : ndarray of bool of shape (n_features,)
+        Columns with negative inputs, whose exponents are integers.
+    admissible : callable, default=None
+        ``admissible(B, coef, shift)`` says whether the coefficients can be written.
+    """
+
+    def __init__(self, rows, n, loss, exponents, lower, upper, whole, admissible=None):
+        self.rows, self.n, self.loss, self.exponents = rows, n, loss, exponents
+        self.lower, self.upper, self.whole = lower, upper, whole
+        self.admissible = admissible
+        if loss == "log":
+            self.target = float(rows.weight.sum())
+        else:
+            self.target = rows.yy
+        self.floor = FLOOR * self.target
+        self._sample = None
+
+    def exponent_cost(self, B, snapped):
+        """Cost of all exponents of a law, or of each in a batch of laws."""
+        whole = np.where(snapped, 2 * fraction_cost(B), real_cost(self.n))
+        return whole.sum(axis=(-2, -1))
+
+    def parity(self, B):
+        """Which exponents of columns with negative inputs are odd, or None."""
+        if not self.whole.any():
+            return None
+        return np.where(self.whole, np.abs(np.round(B)) % 2, 0.0)
+
+    def law(self, state, snapped, odd, at=0):
+        """One start of a state as a law."""
+        B, coef, shift = state.B[at], state.coef[at], state.shift[at]
+        rss = float(state.rss[at])
+        mdl, proportional = np.inf, False
+        bearable = state.size[at] <= _CANCEL * np.sqrt(self.target)
+        if self.loss == "log":  # there, size is relative to z
+            bearable = state.size[at] <= _CANCEL * np.sqrt(self.rows.weight.sum())
+        if (
+            np.isfinite(rss)
+            and bearable
+            and (self.admissible is None or self.admissible(B, coef, shift))
+        ):
+            cost = self.exponent_cost(B, snapped)
+            mdl = float(description_length(rss, self.n, len(B), cost, self.floor))
+            if self.loss == "squared":
+                other = self._proportional_gain(B, odd, coef, shift, rss)
+                proportional = other < 0
+                mdl += min(other, 0.0)
+        return Law(
+            B, snapped, odd, coef, shift, rss, mdl, state.normal[at], proportional
+        )
+
+    def _proportional_gain(self, B, odd, coef, shift, rss):
+        """How much longer it is to say that the noise is proportional to the law.
+
+        Least squares under such noise fits extra terms to the few rows where it is
+        largest; the description length must not reward that.
+        """
+        rows = self.rows
+        total = logs = 0.0
+        for chunk in row_chunks(rows, len(B)):
+            z = self.values(B, odd, coef, shift, chunk)
+            weight = rows.weight[chunk]
+            size = np.maximum(np.abs(z), 1e-150)
+            total += weight @ ((rows.y[chunk] - z) / size) ** 2
+            logs += weight @ np.log(size)
+        weights = rows.weight.sum()
+        if not np.isfinite(total):
+            return np.inf
+        relative = np.log(max(total, FLOOR * weights) / weights)
+        additive = np.log(max(rss, self.floor) / weights)
+        return self.n * (relative + 2 * logs / weights - additive)
+
+    def values(self, B, odd, coef, shift, chunk):
+        """The law at some rows."""
+        part = None if odd is None else odd[None]
+        return coef @ self.rows.terms(B[None], shift[None], part, chunk)[0]
+
+    def information(self, law):
+        """``J^T J`` in units of the scatter of the exponents, whatever the noise.
+
+        The inverse of the sandwich estimate of the covariance times the residual
+        variance: equal to ``law.normal`` under noise of constant size.
+        """
+        if law.rss <= 1e-18 * self.target or self.loss == "log":
+            return law.normal
+        rows = self.rows
+        K, m = law.B.shape
+        odd = None if law.odd is None else law.odd[None]
+        gram = cross = meat = follow = 0.0
+        for second in (False, True):
+            for chunk in row_chunks(rows, K * (m + 1)):
+                values = rows.terms(law.B[None], law.shift[None], odd, chunk)[0].T
+                weight = rows.weight[chunk, None]
+                D = (values * law.coef)[:, :, None] * rows.L[chunk][:, None]
+                D = D.reshape(-1, K * m)
+                if not second:
+                    gram = gram + values.T @ (weight * values)
+                    cross = cross + values.T @ (weight * D)
+                else:
+                    D -= values @ follow
+                    residual = rows.y[chunk] - values @ law.coef
+                    meat = meat + (D * (weight[:, 0] * residual**2)[:, None]).T @ D
+            if not second:
+                unit = 1 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
+                scaled = gram * unit[:, None] * unit + 1e-13 * np.eye(K)
+                follow = np.linalg.solve(scaled, cross * unit[:, None]) * unit[:, None]
+        meat /= law.rss / rows.weight.sum()
+        size = np.sqrt(np.maximum(np.diag(law.normal), 1e-300))
+        size = np.maximum(size, 1e-8 * size.max())
+        bread = law.normal / size[:, None] / size
+        filling = meat / size[:, None] / size
+        filling[np.diag_indices(K * m)] += 1e-10
+        # (N^-1 M N^-1)^-1 = N M^-1 N
+        inner = bread @ np.linalg.solve(filling, bread)
+        return (inner + inner.T) / 2 * size[:, None] * size
+
+    def refit(self, B, snapped, odd=None, start=None, max_iter=30):
+        """The law with these exponents, the free ones and the coefficients refitted."""
+        odd = self.parity(B) if odd is None else odd
+        state = minimise(
+            self.rows,
+            B[None],
+            odd=None if odd is None else odd[None],
+            free=~snapped[None],
+            lower=np.minimum(self.lower, B.min(axis=0)),
+            upper=np.maximum(self.upper, B.max(axis=0)),
+            loss=self.loss,
+            start=start,
+            max_iter=max_iter,
+            tol=1e-12,
+        )
+        return self.law(state, snapped, odd)
+
+    @property
+    def sampled_weight(self):
+        """Sum of the weights of the rows that rank moves."""
+        return self._ranking().weight.sum()
+
+    def _ranking(self):
+        if self._sample is None:
+            rows = self.rows
+            if rows.n > _RANK_ROWS:
+                take = np.linspace(0, rows.n - 1, _RANK_ROWS).astype(int)
+                rows = rows.subset(take)
+            self._sample = rows
+        return self._sample
+
+    def ranking_rows(self, law):
+        """A part of the rows with target and weights that rank moves from `law`.
+
+        Weighted by 1 / z**2 where the noise is proportional. For the logarithmic loss:
+        the least-squares problem that is its first-order model at the law.
+        """
+        rows = self._ranking()
+        if self.loss == "squared" and not law.proportional:
+            return rows.L, rows.y, rows.weight, rows.negative
+        odd = None if law.odd is None else law.odd[None]
+        z = law.coef @ rows.terms(law.B[None], law.shift[None], odd, slice(None))[0]
+        if self.loss == "squared":
+            size = np.maximum(np.abs(z), 1e-150)
+            return rows.L, rows.y, rows.weight / size**2, rows.negative
+        z = np.maximum(z, 1e-290)
+        y = z * (1 + np.log(rows.y) - np.log(z))
+        return rows.L, y, rows.weight / (z * z), rows.negative
+
+
+def nearby_fractions(beta, lower, upper, whole, odd=None):
+    """Simple fractions near each exponent.
+
+    Parameters
+    ----------
+    beta, lower, upper : ndarray of shape (n,)
+    whole : ndarray of bool of shape (n,)
+        Integers only there, of the parity of `odd`.
+    odd : ndarray of shape (n,), default=None
+
+    Returns
+    -------
+    ndarray of shape (n, n_candidates)
+        NaN where there is no candidate.
+    """
+    down = np.floor(beta)
+    found = [np.zeros_like(beta), down, down + 1]
+    for q in (2, 3):
+        p = np.round(beta * q)
+        found.append(np.where(np.abs(p) <= 6, p / q, np.nan))
+    found += [down - 1, down + 2]
+    found = np.stack(found, axis=1)
+    found[:, 5:][~whole] = np.nan
+    inside = (found >= lower[:, None]) & (found <= upper[:, None])
+    if whole.any():
+        right = np.abs(found) % 2 == (0 if odd is None else odd[:, None])
+        inside &= ~whole[:, None] | right
+    return np.where(inside, found, np.nan)
+
+
+def rounding_path(law, setting):
+    """Fix one exponent after another at a fraction, the cheapest in sum first.
+
+    Each time the others follow as the quadratic model of the sum of squares says, so
+    correlated exponents are rounded together sensibly.
+
+    Returns
+    -------
+    list of (B, snapped)
+        The point of the path with the least description length, and its end.
+    """
+    K, m = law.B.shape
+    tile = lambda a: np.tile(a, K)  # noqa: E731
+    lower, upper, whole = (
+        tile(a) for a in (setting.lower, setting.upper, setting.whole)
+    )
+    odd = None if law.odd is None else law.odd.ravel()
+    beta, snapped = law.B.ravel().copy(), law.snapped.ravel().copy()
+    n, floor = setting.n, setting.floor
+    normal = setting.information(law)
+    diagonal = np.einsum("ii->i", normal)
+    unit = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * diagonal.max(initial=0) + 1e-300))
+    scaled = normal * unit[:, None] * unit
+    lost, length, best = 0.0, 0.0, (0.0, None)
+    free = np.flatnonzero(~snapped)
+    if len(free):
+        covariance = scaled[np.ix_(free, free)] + 1e-12 * np.eye(len(free))
+        covariance = np.linalg.inv(covariance)
+    while len(free):
+        near = nearby_fractions(
+            beta[free],
+            lower[free],
+            upper[free],
+            whole[free],
+            None if odd is None else odd[free],
+        )
+        variance = np.maximum(np.diag(covariance), 1e-12)
+        away = (near - beta[free, None]) / unit[free, None]
+        more = np.minimum(np.abs(away), 1e100) ** 2 / variance[:, None]
+        more[np.isnan(near)] = np.nan
+        here = max(law.rss + lost, floor)
+        change = n * np.log(np.maximum(law.rss + lost + more, floor) / here)
+        change += 2 * fraction_cost(np.where(np.isnan(near), 0, near)) - real_cost(n)
+        change[np.isnan(near)] = np.inf
+        at = int(np.argmin(change))
+        i, g = divmod(at, change.shape[1])
+        if not np.isfinite(change[i, g]):
+            break
+        beta[free] += covariance[:, i] / variance[i] * away[i, g] * unit[free]
+        beta[free[i]] = near[i, g]
+        snapped[free[i]] = True
+        lost += more[i, g]
+        length += change[i, g]
+        rest = np.arange(len(free)) != i
+        covariance = (
+            covariance - np.outer(covariance[:, i], covariance[:, i]) / variance[i]
+        )[np.ix_(rest, rest)]
+        free = free[rest]
+        if length <= best[0]:
+            best = length, (beta.copy(), snapped.copy())
+    ends = [] if best[1] is None else [best[1]]
+    if best[1] is None or not best[1][1].all():
+        ends.append((beta, snapped))
+    return [(np.clip(b, lower, upper).reshape(K, m), s.reshape(K, m)) for b, s in ends]
+
+
+def snap(law, setting):
+    """Laws with some or all exponents rounded, refitted.
+
+    Returns
+    -------
+    list of Law
+        Two or less; the shorter first.
+    """
+    found = []
+    for B, snapped in rounding_path(law, setting):
+        found.append(_again(law, setting, B, snapped))
+    return sorted(found, key=lambda law: law.mdl)
+
+
+def _again(law, setting, B, snapped):
+    start = None
+    if setting.loss == "log" and len(B) == len(law.B):
+        shift = setting.rows.shift(B)
+        start = (
+            law.coef[None] * np.exp(np.clip(shift - law.shift, -300, 300)),
+            shift[None],
+        )
+    again = setting.refit(B, snapped, start=start)
+    if start is not None and not np.isfinite(again.rss):
+        again = setting.refit(B, snapped)
+    return again
+
+
+def _substitutions(setting, law, k, candidates):
+    """RSS with the k-th term replaced by each candidate, on the ranking rows.
+
+    Returns
+    -------
+    rss : ndarray of shape (n_candidates,)
+    without : float
+        RSS without the k-th term.
+    now : float
+        RSS of the law on the same rows.
+    """
+    L, y, weight, negative = setting.ranking_rows(law)
+    root = np.sqrt(weight)
+    K = len(law.B)
+
+    def terms(B):
+        values = B @ L.T
+        values -= values.max(axis=1, keepdims=True)
+        values = np.exp(values)
+        if negative is not None:
+            values *= 1 - 2 * ((setting.parity(B) @ negative.T) % 2)
+        return values * root
+
+    y = y * root
+    others = terms(law.B[np.arange(K) != k])
+    rest = y
+    if K > 1:
+        basis = np.linalg.qr(others.T)[0]
+        rest = y - basis @ (basis.T @ y)
+        rest -= basis @ (basis.T @ rest)
+    new = terms(np.concatenate([law.B[k : k + 1], candidates]))
+    if K > 1:
+        new -= (new @ basis) @ basis.T
+    size = np.einsum("qn,qn->q", new, new)
+    share = (new @ rest) / np.maximum(size, 1e-300)
+    left = rest - share[:, None] * new
+    rss = np.einsum("qn,qn->q", left, left)
+    factor = setting.rows.weight.sum() / setting.sampled_weight
+    return rss[1:] * factor, float(rest @ rest) * factor, float(rss[0]) * factor
+
+
+def exchange(law, setting, propose):
+    """Replace whole rows of exponents while that shortens the description.
+
+    Parameters
+    ----------
+    law : Law
+    setting : Setting
+    propose : callable
+        ``propose(law)`` gives rows for one more term beside those of `law`.
+
+    Returns
+    -------
+    Law
+    """
+    k = failed = 0
+    while failed < len(law.B):
+        K = len(law.B)
+        k = k % K
+        others = np.arange(K) != k
+        less = None
+        if K > 1:
+            less = law._replace(
+                B=law.B[others],
+                odd=None if law.odd is None else law.odd[others],
+                coef=law.coef[others],
+                shift=law.shift[others],
+            )
+        new = propose(less)
+        marks = np.ones(new.shape, bool)
+        again = _best_replacement(law, setting, k, new, marks)
+        if again is None:
+            k, failed = k + 1, failed + 1
+        else:
+            law, failed = descend(again, setting, sweeps=1), 0
+    return law
+
+
+def _moves(law, setting, k):
+    """Candidates of the k-th row: each exponent moved to other fractions."""
+    row, snapped = law.B[k], law.snapped[k]
+    m = len(row)
+    values = [np.zeros(m), np.round(row)]
+    for d in (0.5, 1.0):
+        values += [
+            row + d,
+            row - d,
+            np.round(2 * row) / 2 + d,
+            np.round(2 * row) / 2 - d,
+        ]
+    values += [row + 2, row - 2, -row]
+    values = np.stack(values, axis=1)  # m, candidates
+    fits = (values >= setting.lower[:, None]) & (values <= setting.upper[:, None])
+    fits &= np.isfinite(fraction_cost(values))
+    fits &= (values != row[:, None]) | ~snapped[:, None]
+    fits &= ~setting.whole[:, None] | (values == np.round(values))
+    j, c = np.nonzero(fits)
+    pairs = np.unique(np.column_stack([j, values[j, c]]), axis=0)
+    j = pairs[:, 0].astype(int)
+    new = np.repeat(row[None], len(j), axis=0)
+    marks = np.repeat(snapped[None], len(j), axis=0)
+    new[np.arange(len(j)), j] = pairs[:, 1]
+    marks[np.arange(len(j)), j] = True
+    return new, marks
+
+
+def descend(law, setting, sweeps=3):
+    """Move single exponents, or drop a term, while that shortens the description.
+
+    Returns
+    -------
+    Law
+    """
+    for _ in range(sweeps):
+        before = law.mdl
+        k = 0
+        while k < len(law.B):
+            law, dropped = _improve_row(law, setting, k)
+            k += not dropped
+        if not law.mdl < before:
+            break
+    return law
+
+
+def _improve_row(law, setting, k):
+    """The law after the best move of its k-th row, and whether the row is gone."""
+    K = len(law.B)
+    new, marks = _moves(law, setting, k)
+    rss, without, now = _substitutions(setting, law, k, new)
+    others = np.arange(K) != k
+    fixed = setting.exponent_cost(law.B[others], law.snapped[others])
+    costs = np.where(marks, 2 * fraction_cost(new), real_cost(setting.n)).sum(axis=1)
+    length = description_length(rss, setting.n, K, fixed + costs, setting.floor)
+    own = setting.exponent_cost(law.B, law.snapped)
+    here = description_length(now, setting.n, K, own, setting.floor)
+    if K > 1:
+        dropped = description_length(without, setting.n, K - 1, fixed, setting.floor)
+        if dropped < min(here, length.min(initial=np.inf)):
+            again = _again(law, setting, law.B[others], law.snapped[others])
+            if again.mdl < law.mdl:
+                return again, True
+    return _first_better(law, setting, k, new, marks, length, here) or law, False
+
+
+def _first_better(law, setting, k, new, marks, length, here, tries=2):
+    """The law with its k-th row replaced, where that is truly better; or None."""
+    for at in np.argsort(length, kind="stable")[:tries]:
+        if not length[at] < here - 1e-9:
+            break
+        B, snapped = law.B.copy(), law.snapped.copy()
+        B[k], snapped[k] = new[at], marks[at]
+        again = _again(law, setting, B, snapped)
+        if again.mdl < law.mdl - 1e-9:
+            return again
+    return None
+
+
+def _best_replacement(law, setting, k, new, marks):
+    rss, _, now = _substitutions(setting, law, k, new)
+    K = len(law.B)
+    own = 2 * fraction_cost(new).sum(axis=1)
+    length = description_length(rss, setting.n, K, own, setting.floor)
+    own = setting.exponent_cost(law.B[k : k + 1], law.snapped[k : k + 1])
+    here = description_length(now, setting.n, K, own, setting.floor)
+    return _first_better(law, setting, k, new, marks, length, here)
+
+
+def exponent_errors(law, n):
+    """Standard errors of the exponents; NaN for those that are fractions.
+
+    From the linearised problem: ``sigma**2 (J^T J)^-1`` with the coefficients
+    projected out and ``sigma**2 = RSS / (n - number of fitted numbers)``.
+    """
+    errors = np.full(law.B.size, np.nan)
+    free = np.flatnonzero(~law.snapped.ravel())
+    left = n - len(free) - len(law.B)
+    if len(free) and left > 0:
+        normal = law.normal[np.ix_(free, free)]
+        diagonal = np.diag(normal)
+        unit = 1 / np.sqrt(np.maximum(diagonal, 1e-300))
+        scaled = normal * unit[:, None] * unit
+        inverse = np.linalg.pinv(scaled, hermitian=True, rcond=1e-14)
+        variance = np.maximum(np.diag(inverse), 0) * unit**2
+        errors[free] = np.sqrt(law.rss / left * variance)
+    return errors.reshape(law.B.shape)

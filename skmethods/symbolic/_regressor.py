@@ -1,0 +1,467 @@
+"""ECSEL for regression: laws that are sums of power laws."""
+
+import warnings
+from keyword import iskeyword
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .._lazy import require
+from .._pickle import VersionedPickleMixin
+from .._validation import (
+    FitProgress,
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    check_table,
+    check_weights,
+    fit_context,
+)
+from ._growth import Budget, constant_law, grow
+from ._lattice import exponent_errors
+from ._problem import Problem, most_terms
+from ._signomial import (
+    PositiveMap,
+    evaluate_signomial,
+    latex_name,
+    latex_signomial,
+    sympy_signomial,
+    write_signomial,
+)
+
+#: The box of the exponents when the user gives none.
+_BOX = 12.0
+#: Rows that are predicted at once.
+_ROWS = 65_536
+
+
+class ECSELRegressor(
+    VersionedPickleMixin, CallbackSupportMixin, RegressorMixin, BaseEstimator
+):
+    """A law in data: a sum of a few power laws, found without its form being given.
+
+    TODO
+    """
+
+    _parameter_constraints = {
+        "max_terms": [Interval(Integral, 1, None, closed="left")],
+        "exponents": [StrOptions({"auto", "real", "rational"})],
+        "loss": [StrOptions({"squared", "log"})],
+        "positive": [StrOptions({"auto", "raw", "map"})],
+        "feature_range": [tuple, list],
+        "clip": ["boolean"],
+        "signed": ["boolean"],
+        "exponent_bounds": [tuple, list, None],
+        "l1": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        max_terms=4,
+        exponents="auto",
+        loss="squared",
+        positive="auto",
+        feature_range=(1, 10),
+        clip=True,
+        signed=False,
+        exponent_bounds=None,
+        l1=0.0,
+        n_init=10,
+        max_iter=1000,
+        tol=1e-8,
+        random_state=None,
+    ):
+        self.max_terms = max_terms
+        self.exponents = exponents
+        self.loss = loss
+        self.positive = positive
+        self.feature_range = feature_range
+        self.clip = clip
+        self.signed = signed
+        self.exponent_bounds = exponent_bounds
+        self.l1 = l1
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @fit_context()
+    def fit(self, X, y, sample_weight=None):
+        """Search for the law.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Positive for ``loss="log"``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts: weight 2 is the row twice, 0 is no row.
+
+        Returns
+        -------
+        self : object
+        """
+        X, y = check_table(self, X, y, reset=True, dtype=np.float64, y_numeric=True)
+        weight = check_weights(sample_weight, X).astype(np.float64)
+        lower, upper = self._check_parameters(X.shape[1])
+        y = y.astype(np.float64)
+        rng = check_random_state(self.random_state)
+        keep = weight > 0
+        X, y, weight = X[keep], y[keep], weight[keep]
+        if self.loss == "log" and not (y > 0).all():
+            raise ValueError(
+                "loss='log' compares logarithms and needs y > 0; the smallest y is "
+                f"{y.min():.6g}. Use loss='squared', or shift y."
+            )
+        self._map = self._positive_map(X)
+        # What predict does follows the parameters as they were here.
+        self._clips = self.clip
+        self._names = self._formula_names()
+        U = X if self._map is None else self._map(X)
+        if not y.any():
+            B = np.clip(np.zeros((1, X.shape[1])), lower, upper)
+            found = [(B, np.zeros(1), np.ones(B.shape, bool), np.full(B.shape, np.nan))]
+            path = {"n_terms": [1], "rss": [0.0], "mdl": [-np.inf]}
+            attributes = self._attributes(found[0], found, path)
+            budget = self._steps(X, y, lambda: attributes | {"n_iter_": 1})
+            budget()
+        else:
+            problem = Problem(
+                U,
+                y,
+                weight,
+                loss=self.loss,
+                exponents=self.exponents,
+                lower=lower,
+                upper=upper,
+            )
+            budget = self._steps(X, y, lambda: self._laws_so_far(problem, budget))
+            grow(
+                problem.setting,
+                max_terms=most_terms(U, problem.n, self.max_terms),
+                n_init=self.n_init,
+                tol=self.tol,
+                penalty=self.l1 * problem.setting.target / 2,
+                rng=rng,
+                budget=budget,
+            )
+            if not budget.count:
+                budget()
+            attributes = self._laws_so_far(problem, budget)
+            if budget.spent and not budget.asked and budget.count > 1:
+                warnings.warn(
+                    f"The search ended after max_iter={self.max_iter} steps, before "
+                    "it was through. Increase max_iter, or decrease max_terms or "
+                    "n_init.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        vars(self).update(attributes, n_iter_=budget.count)
+        budget.progress.close()
+        return self
+
+    def _check_parameters(self, m):
+        """The box of the exponents, after checks between parameters."""
+        low_high = np.asarray(self.feature_range, dtype=float)
+        if low_high.shape != (2,) or not 0 < low_high[0] < low_high[1] < np.inf:
+            raise ValueError(
+                "feature_range must be two finite numbers 0 < low < high; got "
+                f"{self.feature_range!r}."
+            )
+        if self.signed and self.positive == "map":
+            raise ValueError(
+                "signed=True keeps the signs of X, which positive='map' maps away. Use "
+                "signed=False, or positive='auto'."
+            )
+        if self.l1 > 0 and self.exponents != "real":
+            raise ValueError(
+                f"l1={self.l1} shrinks real exponents and needs exponents='real'; with "
+                f"exponents={self.exponents!r} the description length already drops "
+                "what does not pay. Set l1=0 or exponents='real'."
+            )
+        if self.l1 > 0 and self.loss == "log":
+            raise ValueError(
+                f"l1={self.l1} is defined for loss='squared' only. Set l1=0."
+            )
+        bounds = (-_BOX, _BOX) if self.exponent_bounds is None else self.exponent_bounds
+        message = (
+            "exponent_bounds must be (lower, upper), each a number or one number per "
+            f"feature ({m}), with lower <= upper; got {self.exponent_bounds!r}."
+        )
+        if len(bounds) != 2:
+            raise ValueError(message)
+        try:
+            lower, upper = (
+                np.broadcast_to(np.asarray(b, dtype=float), m).copy() for b in bounds
+            )
+        except (TypeError, ValueError) as exc:
+            raise ValueError(message) from exc
+        if not (lower <= upper).all() or not np.isfinite([lower, upper]).all():
+            raise ValueError(message)
+        return lower, upper
+
+    def _positive_map(self, X):
+        """The map of the columns to positive numbers, or None for raw ones."""
+        bad = (X <= 0).any(axis=0)
+        self._whole = np.zeros(X.shape[1], bool)
+        if self.signed:
+            self._whole = bad
+            return None
+        if self.positive == "raw" and bad.any():
+            names = self._columns(bad)
+            raise ValueError(
+                f"positive='raw' takes powers of X as it is, and column {names} has "
+                "values that are zero or negative. Use positive='map', or signed=True "
+                "for integer exponents of them."
+            )
+        if self.positive == "map" or bad.any():
+            return PositiveMap.fit(X, self.feature_range)
+        return None
+
+    def _columns(self, mask):
+        """Names of columns for messages."""
+        names = getattr(self, "feature_names_in_", np.arange(len(mask)))
+        text = ", ".join(repr(n) if isinstance(n, str) else str(n) for n in names[mask])
+        return text
+
+    def _formula_names(self):
+        """The names of the features where all can stand in a formula, or x0, x1..."""
+        names = getattr(self, "feature_names_in_", [])
+        if len(names) and all(
+            name.isidentifier() and not iskeyword(name) for name in names
+        ):
+            return [str(name) for name in names]
+        return [f"x{j}" for j in range(self.n_features_in_)]
+
+    def _steps(self, X, y, attributes):
+        """Counts the steps of the search and tells the callbacks."""
+        progress = FitProgress(self, self.max_iter, X, y, attributes)
+
+        def report():
+            progress.begin()
+            return progress.end()
+
+        budget = Budget(self.max_iter, report)
+        budget.progress = progress
+        return budget
+
+    def _laws_so_far(self, problem, budget):
+        """Fitted attributes from what the search has found."""
+        best, laws = budget.best, budget.laws
+        if best is None:
+            best = constant_law(problem.setting)
+            laws = [best]
+        # By number of terms and then of numbers; the real-valued ones last.
+        laws = sorted(
+            (law for law in laws if np.isfinite(law.mdl)),
+            key=lambda law: (
+                len(law.B),
+                problem.setting.exponent_cost(law.B, law.snapped),
+            ),
+        )
+        laws = laws or [best]
+        found, kept = [], []
+        for law in laws:
+            new = self._in_units(problem, law)
+            if not any(_equal(new, old) for old in found):
+                found.append(new)
+                kept.append(law)
+        path = {
+            "n_terms": [len(law.B) for law in kept],
+            "rss": [problem.rss(law) for law in kept],
+            "mdl": [law.mdl for law in kept],
+        }
+        return self._attributes(self._in_units(problem, best), found, path) | {
+            "n_iter_": max(budget.count, 1)
+        }
+
+    @staticmethod
+    def _in_units(problem, law):
+        exponents, coef, order = problem.written(law)
+        errors = exponent_errors(law, problem.n)[order]
+        return exponents, coef, law.snapped[order], errors
+
+    def _attributes(self, best, found, path):
+        exponents, coef, snapped, errors = best
+        return {
+            "exponents_": exponents,
+            "coef_": coef,
+            "is_rational_": snapped,
+            "exponent_stderr_": errors,
+            "mdl_path_": {name: np.array(values) for name, values in path.items()},
+            "_found": [(e, c) for e, c, *_ in found],
+            "_map": self._map,
+            "_whole": self._whole,
+            "_clips": self._clips,
+            "_names": self._names,
+            "n_features_in_": self.n_features_in_,
+        }
+
+    def predict(self, X):
+        """The value of the formula.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            Where the formula has no value: a real power of a number that is not
+            positive, a division by 0, a result beyond the largest float; and, with
+            ``clip=False``, where a mapped column leaves the range it was mapped from
+            so far that its image is not positive.
+        """
+        check_is_fitted(self, "coef_")
+        X = check_table(self, X, reset=False, dtype=np.float64)
+        U = X
+        if self._map is not None:
+            with np.errstate(over="ignore"):
+                U = self._map(X)
+            low, high = self._map.low / 10, 10 * self._map.high
+            if self._clips:
+                U = np.clip(U, low, high)
+            elif (U <= 0).any():
+                bad = (U <= 0).any(axis=0)
+                raise ValueError(
+                    f"X has values in column {self._columns(bad)} so far below the "
+                    "training range that the map to positive numbers leaves them "
+                    "negative or zero. Use clip=True, or rows within the range."
+                )
+        used = (self.exponents_ != 0).any(axis=0)
+        real = (self.exponents_ != np.round(self.exponents_)).any(axis=0)
+        below = (self.exponents_ < 0).any(axis=0)
+        for bad, what in (
+            (
+                (U < 0).any(axis=0) & real,
+                "negative values, of which the formula takes a "
+                "power that is not an integer",
+            ),
+            ((U == 0).any(axis=0) & below, "zeros, by which the formula divides"),
+        ):
+            if bad.any():
+                raise ValueError(f"X has in column {self._columns(bad)} {what}.")
+        out = np.concatenate(
+            [
+                evaluate_signomial(
+                    U[i : i + _ROWS][:, used], self.exponents_[:, used], self.coef_
+                )
+                for i in range(0, len(U), _ROWS)
+            ]
+        )
+        if not np.isfinite(out).all():
+            row = int(np.flatnonzero(~np.isfinite(out))[0])
+            raise ValueError(
+                f"The value of the formula at row {row} of X is beyond the largest "
+                "float. That row is too far outside the training range."
+            )
+        return out
+
+    @property
+    def candidates_(self):
+        """The laws that the search weighed, as text; the simplest first."""
+        check_is_fitted(self, "coef_")
+        return [self._write(e, c, self._names, None) for e, c in self._found]
+
+    def _write(self, exponents, coef, names, precision):
+        bases = names if self._map is None else self._map.write(names, precision)
+        return write_signomial(exponents, coef, names=bases, precision=precision)
+
+    def _check_names(self, feature_names):
+        if feature_names is None:
+            return self._names
+        names = [str(name) for name in feature_names]
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                f"feature_names must hold {self.n_features_in_} names, one per column "
+                f"of X; got {len(names)}."
+            )
+        return names
+
+    def formula(self, feature_names=None, precision=3):
+        """The law as plain text that a calculator or a parser reads.
+
+        Parameters
+        ----------
+        feature_names : sequence of str, default=None
+            What to call the columns. None takes the names seen in ``fit`` where all
+            are identifiers, else ``x0, x1, ...``.
+        precision : int, default=3
+            Significant digits of the numbers. None writes them such that reading
+            them gives the same floats.
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self, "coef_")
+        names = self._check_names(feature_names)
+        return self._write(self.exponents_, self.coef_, names, precision)
+
+    def to_latex(self, feature_names=None, precision=3):
+        """The law in LaTeX, without dollar signs.
+
+        Parameters
+        ----------
+        feature_names : sequence of str, default=None
+            As in ``formula``; plain names, not LaTeX.
+        precision : int, default=3
+            Significant digits of the numbers; None writes all that they have.
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self, "coef_")
+        bases = [latex_name(name) for name in self._check_names(feature_names)]
+        if self._map is not None:
+            bases = self._map.write_latex(bases, precision)
+        return latex_signomial(
+            self.exponents_, self.coef_, bases=bases, precision=precision
+        )
+
+    def to_sympy(self):
+        """The law as a sympy expression; fractions in the exponents are exact.
+
+        Returns
+        -------
+        sympy.Expr
+            In symbols with the names of the columns; those that were positive in
+            ``fit`` are declared positive.
+
+        Raises
+        ------
+        ImportError
+            Where sympy, an optional package, is not installed.
+        """
+        check_is_fitted(self, "coef_")
+        sympy = require("sympy", extra="symbolic", for_="ECSELRegressor.to_sympy")
+        positive = np.zeros(self.n_features_in_, bool)
+        if self._map is None:
+            positive = ~self._whole
+        symbols = [
+            sympy.Symbol(name, **({"positive": True} if p else {"real": True}))
+            for name, p in zip(self._names, positive, strict=True)
+        ]
+        bases = symbols if self._map is None else self._map.to_sympy(sympy, symbols)
+        return sympy_signomial(sympy, self.exponents_, self.coef_, bases=bases)
+
+
+def _equal(a, b):
+    return a[0].shape == b[0].shape and all(
+        np.allclose(x, y, rtol=1e-9, atol=1e-9 if i == 0 else 0.0)
+        for i, (x, y) in enumerate(zip(a[:2], b[:2], strict=True))
+    )
