@@ -169,7 +169,7 @@ def operon_columns(engine):
     return {variable: j for j, variable in enumerate(engine.variables_)}
 
 
-def operon_tape(tree, columns):
+def operon_tape(tree, columns, factors=None):
     """The tape of an operon tree, or None if a constant is not finite.
 
     Operon prints a fixed number of decimals, which turns small constants into zero;
@@ -181,11 +181,15 @@ def operon_tape(tree, columns):
     tree : pyoperon.Tree
     columns : dict of int to int
         From `operon_columns`.
+    factors : sequence of float, default=None
+        What each column was multiplied by before operon saw it; goes into the weights.
     """
     nodes = []
     for node in reversed(tree.Nodes):  # the first operand stands next to its operator
         if node.IsVariable:
-            read, weight = ("x", columns[node.HashValue]), node.Value
+            column, weight = columns[node.HashValue], node.Value
+            weight = weight if factors is None else weight * factors[column]
+            read = ("x", column)
             weighted = [("const", weight), read, ("mul", None)]
             nodes.append([read] if weight == 1 else weighted)
         elif node.IsConstant:

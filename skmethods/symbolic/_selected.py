@@ -131,28 +131,21 @@ class FormulaRegressor(VersionedPickleMixin, RegressorMixin):
             )
         size = np.array([tape.size for tape in tapes])
         bic = information(log_mse, size, n)
-        eic = np.array(
-            [tape_information(t, X[rows], weight[rows], aggregate) for t in tapes]
-        )
-        best = choose(bic, eic, delta_bic)
-        names = readable_names(self)
-        keep = np.flatnonzero(
-            _not_dominated(size, mse) | (bic <= bic.min() + delta_bic)
-        )
+        keep = _not_dominated(size, mse) | (bic <= bic.min() + delta_bic)
+        keep = np.flatnonzero(keep)
         keep = keep[np.lexsort((bic[keep], size[keep]))]
-        self._tape = tapes[best]
-        self._mean = float(np.average(y / 2, weights=weight)) * 2  # may not overflow
+        rows, row_weight = X[rows], weight[rows]
+        eic = [tape_information(tapes[i], rows, row_weight, aggregate) for i in keep]
+        names = readable_names(self)
         self.candidates_ = [
             Candidate(
-                tapes[i].to_text(names),
-                float(mse[i]),
-                int(size[i]),
-                float(bic[i]),
-                float(eic[i]),
+                tapes[i].to_text(names), float(mse[i]), int(size[i]), float(bic[i]), e
             )
-            for i in keep
+            for i, e in zip(keep, eic, strict=True)
         ]
-        self.best_index_ = int(np.flatnonzero(keep == best)[0])
+        self.best_index_ = choose(bic[keep], np.array(eic), delta_bic)
+        self._tape = tapes[keep[self.best_index_]]
+        self._mean = 2 * float(np.average(y / 2, weights=weight))  # cannot overflow
         self.formula_ = self.candidates_[self.best_index_].formula
         self.eic_ = self.candidates_[self.best_index_].eic
 
@@ -280,8 +273,8 @@ class EICSelectedRegressor(
     -----
     ``bic = n * log(mse) + (size + 1) / 2 * log(n)``, where `size` counts the nodes of
     the expression tree, so that a tree of binary operators pays for one coefficient per
-    leaf. With `sample_weight`, n is the sum of the weights: a weight of 2 is the same as
-    the row twice. Errors below 64 rounding units of y count as equal. A candidate
+    leaf. With `sample_weight`, n is the sum of the weights: 2 is the same as the row
+    twice. Errors below 64 rounding units of y count as equal. A candidate
     without a finite value at some training row is never chosen.
 
     Constants are taken as the engine found them; the formula predicts what the engine
