@@ -213,12 +213,14 @@ def _fitted(setting, B, odd, tol, budget, penalty, screen=True):
 
 
 def _rounded(setting, laws, few):
-    """The laws with exponents rounded as `setting.exponents` allows."""
+    """Laws with exponents rounded, and all that `setting.exponents` allows."""
+    if setting.exponents == "real":
+        return [], laws
     found = []
     for law in laws:
         found += [new for new in snap(law, setting) if np.isfinite(new.mdl)]
     if not found:
-        return []
+        return [], laws if setting.exponents == "auto" else []
     found.sort(key=lambda law: law.mdl)
     first = found[0]
     better = descend(first, setting)
@@ -231,7 +233,11 @@ def _rounded(setting, laws, few):
         if law.snapped.all() and law is not first:
             found.append(descend(law, setting))
             break
-    return found
+    if setting.exponents == "rational":
+        return found, [law for law in found if law.snapped.all()]
+    if setting.whole.any():
+        return found, [law for law in found if law.snapped[:, setting.whole].all()]
+    return found, found + laws
 
 
 def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
@@ -271,19 +277,18 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
         real = [law for law in real if np.isfinite(law.rss)]
         if not real:
             break
-        if setting.exponents == "real":
-            found = []
-        else:
-            found = _rounded(setting, real, few)
-        if setting.exponents == "rational" or setting.whole.any():
-            allowed = [
-                law
-                for law in found
-                if law.snapped.all()
-                or (setting.exponents == "auto" and law.snapped[:, setting.whole].all())
-            ]
-        else:
-            allowed = found + real
+        found, allowed = _rounded(setting, real, few)
+        top = min(allowed, key=lambda law: law.mdl, default=None)
+        # Once more with the weights that suit the noise, where those are others.
+        if top is not None and top.proportional != setting.relative:
+            setting.weigh(top if top.proportional else None)
+            few = _sample(setting.rows, _PURSUIT_ROWS)
+            B = np.stack([law.B for law in real])
+            odd = None if odd is None else np.stack([law.odd for law in real])
+            again = _fitted(setting, B, odd, tol, budget, penalty, screen=False)
+            real = [law for law in again if np.isfinite(law.rss)] or real
+            found, more = _rounded(setting, real, few)
+            allowed = more + allowed
         budget.laws += allowed
         top = min(allowed, key=lambda law: law.mdl, default=None)
         improved = top is not None and top.mdl < best.mdl

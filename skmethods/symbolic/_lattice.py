@@ -125,15 +125,30 @@ class Setting:
     """
 
     def __init__(self, rows, n, loss, exponents, lower, upper, whole, admissible=None):
-        self.rows, self.n, self.loss, self.exponents = rows, n, loss, exponents
+        self.n, self.loss, self.exponents = n, loss, exponents
         self.lower, self.upper, self.whole = lower, upper, whole
         self.admissible = admissible
-        if loss == "log":
-            self.target = float(rows.weight.sum())
-        else:
-            self.target = rows.yy
-        self.floor = FLOOR * self.target
+        self.base = rows
+        self._use(rows)
+
+    def _use(self, rows):
+        self.rows, self.relative = rows, rows is not self.base
         self._sample = None
+        self.target = rows.weight.sum() if self.loss == "log" else rows.yy
+        self.floor = FLOOR * self.target
+
+    def weigh(self, law=None):
+        """Fit with weights ``1 / z**2`` of a law from now on; None: equal ones."""
+        if law is None:
+            self._use(self.base)
+            return
+        rows = self.base
+        z = np.concatenate(
+            [self.values(law, chunk) for chunk in row_chunks(rows, len(law.B))]
+        )
+        size = np.maximum(np.abs(z), 1e-6 * np.sqrt(np.mean(z * z)))
+        weight = rows.weight / size**2
+        self._use(rows.reweighted(weight * (rows.weight.sum() / weight.sum())))
 
     def exponent_cost(self, B, snapped):
         """Cost of all exponents of a law, or of each in a batch of laws."""
@@ -150,50 +165,47 @@ class Setting:
         """One start of a state as a law."""
         B, coef, shift = state.B[at], state.coef[at], state.shift[at]
         rss = float(state.rss[at])
-        mdl, proportional = np.inf, False
-        bearable = state.size[at] <= _CANCEL * np.sqrt(self.target)
-        if self.loss == "log":  # there, size is relative to z
-            bearable = state.size[at] <= _CANCEL * np.sqrt(self.rows.weight.sum())
+        law = Law(B, snapped, odd, coef, shift, rss, np.inf, state.normal[at])
+        unit = self.rows.weight.sum() if self.loss == "log" else self.target
         if (
-            np.isfinite(rss)
-            and bearable
-            and (self.admissible is None or self.admissible(B, coef, shift))
+            not np.isfinite(rss)
+            or state.size[at] > _CANCEL * np.sqrt(unit)
+            or (self.admissible is not None and not self.admissible(B, coef, shift))
         ):
-            cost = self.exponent_cost(B, snapped)
-            mdl = float(description_length(rss, self.n, len(B), cost, self.floor))
-            if self.loss == "squared":
-                other = self._proportional_gain(B, odd, coef, shift, rss)
-                proportional = other < 0
-                mdl += min(other, 0.0)
-        return Law(
-            B, snapped, odd, coef, shift, rss, mdl, state.normal[at], proportional
-        )
+            return law
+        fit, proportional = self._fit_length(law)
+        cost = self.exponent_cost(B, snapped)
+        mdl = fit + description_length(self.n, self.n, len(B), cost, 0.0)
+        return law._replace(mdl=float(mdl), proportional=proportional)
 
-    def _proportional_gain(self, B, odd, coef, shift, rss):
-        """How much longer it is to say that the noise is proportional to the law.
+    def _fit_length(self, law):
+        """``n log(RSS / n)``, and whether the noise is better called proportional.
 
-        Least squares under such noise fits extra terms to the few rows where it is
-        largest; the description length must not reward that.
+        Least squares under noise that is proportional to the law fits extra terms to
+        the few rows where it is largest; the description length must not reward
+        that. So it takes the shorter of two descriptions of the residuals: noise of
+        constant size, and of the size of the law.
         """
-        rows = self.rows
-        total = logs = 0.0
-        for chunk in row_chunks(rows, len(B)):
-            z = self.values(B, odd, coef, shift, chunk)
-            weight = rows.weight[chunk]
+        rows, total = self.base, self.base.weight.sum()
+        if self.loss == "log":
+            return self.n * np.log(max(law.rss, self.floor) / total), False
+        rss = relative = logs = 0.0
+        for chunk in row_chunks(rows, len(law.B)):
+            z = self.values(law, chunk)
+            weight, left = rows.weight[chunk], rows.y[chunk] - z
             size = np.maximum(np.abs(z), 1e-150)
-            total += weight @ ((rows.y[chunk] - z) / size) ** 2
+            rss += weight @ left**2
+            relative += weight @ (left / size) ** 2
             logs += weight @ np.log(size)
-        weights = rows.weight.sum()
-        if not np.isfinite(total):
-            return np.inf
-        relative = np.log(max(total, FLOOR * weights) / weights)
-        additive = np.log(max(rss, self.floor) / weights)
-        return self.n * (relative + 2 * logs / weights - additive)
+        additive = np.log(max(rss, FLOOR * rows.yy) / total)
+        other = np.log(max(relative, FLOOR * total) / total) + 2 * logs / total
+        proportional = bool(np.isfinite(other) and other < additive)
+        return self.n * (other if proportional else additive), proportional
 
-    def values(self, B, odd, coef, shift, chunk):
+    def values(self, law, chunk):
         """The law at some rows."""
-        part = None if odd is None else odd[None]
-        return coef @ self.rows.terms(B[None], shift[None], part, chunk)[0]
+        odd = None if law.odd is None else law.odd[None]
+        return law.coef @ self.base.terms(law.B[None], law.shift[None], odd, chunk)[0]
 
     def information(self, law):
         """``J^T J`` in units of the scatter of the exponents, whatever the noise.
@@ -268,17 +280,13 @@ class Setting:
     def ranking_rows(self, law):
         """A part of the rows with target and weights that rank moves from `law`.
 
-        Weighted by 1 / z**2 where the noise is proportional. For the logarithmic loss:
-        the least-squares problem that is its first-order model at the law.
+        For the logarithmic loss: the least-squares problem that is its first-order
+        model at the law.
         """
         rows = self._ranking()
-        if self.loss == "squared" and not law.proportional:
-            return rows.L, rows.y, rows.weight, rows.negative
-        odd = None if law.odd is None else law.odd[None]
-        z = law.coef @ rows.terms(law.B[None], law.shift[None], odd, slice(None))[0]
         if self.loss == "squared":
-            size = np.maximum(np.abs(z), 1e-150)
-            return rows.L, rows.y, rows.weight / size**2, rows.negative
+            return rows.L, rows.y, rows.weight, rows.negative
+        z = law.coef @ rows.terms(law.B[None], law.shift[None], None, slice(None))[0]
         z = np.maximum(z, 1e-290)
         y = z * (1 + np.log(rows.y) - np.log(z))
         return rows.L, y, rows.weight / (z * z), rows.negative

@@ -50,7 +50,9 @@ class Rows:
 
     def reweighted(self, weight):
         """The same rows with other weights."""
-        return Rows(self.L, self.y, weight, self.negative)
+        other = Rows(self.L, self.y, weight, self.negative)
+        other._columns = self._columns
+        return other
 
     def columns(self, rows):
         """``1, L_j, L_j L_i`` times nothing: the fixed columns of the moments."""
