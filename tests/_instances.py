@@ -12,10 +12,12 @@ fails ``test_common.py``. To add one, copy an entry of ``_entries`` and fill in:
 - ``grid``: one real parameter and values for a ``GridSearchCV``.
 """
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import sklearn
 from sklearn.base import BaseEstimator
 
 import skmethods
@@ -202,6 +204,29 @@ _NET = {
 }
 
 
+_TINY_SEARCH = {
+    "n_generations": 4,
+    "population_size": 20,
+    "max_length": 12,
+    "optimizer_iterations": 1,
+    "random_state": 0,
+}
+
+
+def _quick_law(max_terms=1):
+    """An engine of few candidates that asks for weights when they are routed."""
+    from skmethods.symbolic._regressor import ECSELRegressor
+
+    with sklearn.config_context(enable_metadata_routing=True):
+        engine = ECSELRegressor(max_terms=max_terms, n_init=1, max_iter=30)
+        return engine.set_fit_request(sample_weight=True)
+
+
+def _one_formula(engine):
+    """Candidates that are a user's own."""
+    return ["x0 - x1/3", "x0"]
+
+
 def _dvm_bytes(est, X):
     """In two metrics: the rows, and a graph of distances and indices."""
     n, d = X.shape
@@ -277,6 +302,57 @@ def _entries():
             ),
             grid={"l1": [1e-3, 1e-2]},
             stops_early={"tol": 1e-6},
+        ),
+        "EICSelectedRegressor": lambda cls: Entry(
+            instances=[cls(estimator=_quick_law(), random_state=0)],
+            make_data=line,
+            parameters={
+                "estimator": Matters(None, _quick_law(2)),
+                "delta_bic": Matters(0.0, 1e9),
+                "aggregate": Matters("logmean", "mean", attribute("eic_")),
+                "candidates": Matters(None, _one_formula),
+                "n_rows": Matters(None, 10, attribute("eic_")),
+                "random_state": Matters(0, 1, attribute("eic_"), {"n_rows": 10}),
+            },
+            fitted_bytes=lambda est, X: (
+                sum(len(repr(c)) for c in est.candidates_)
+                + len(pickle.dumps(est.estimator_))
+            ),
+            grid={"delta_bic": [0.0, 10.0]},
+        ),
+        "EICSymbolicRegressor": lambda cls: Entry(
+            instances=[
+                cls(**_TINY_SEARCH),
+                cls(mode="penalty", **_TINY_SEARCH),
+                cls(mode="objective", **_TINY_SEARCH),
+            ],
+            make_data=line,
+            parameters={
+                "mode": Matters("rerank", "penalty", attribute("candidates_")),
+                "penalty_weight": Matters(
+                    0.0, 20.0, attribute("candidates_"), {"mode": "penalty"}
+                ),
+                "delta_bic": Matters(0.0, 1e9),
+                "aggregate": Matters("logmean", "mean", attribute("eic_")),
+                "n_generations": Matters(4, 2),
+                "population_size": Matters(20, 30),
+                "max_length": Matters(12, 4),
+                "allowed_symbols": Matters(None, "add,mul,constant,variable"),
+                "optimizer_iterations": Matters(1, 0),
+                "max_time": Elsewhere(
+                    "tests/symbolic/test_search.py::test_max_time_ends_the_search",
+                    "it ends longer searches than these",
+                ),
+                "n_rows": Matters(None, 10, attribute("eic_")),
+                "n_jobs": Elsewhere(
+                    "tests/symbolic/test_search.py::test_n_jobs_reaches_operon",
+                    "it changes the number of threads and no result",
+                ),
+                "random_state": Matters(0, 1),
+            },
+            fitted_bytes=lambda est, X: sum(len(repr(c)) for c in est.candidates_),
+            grid={"n_generations": [2, 4]},
+            optional={"pyoperon": {}},
         ),
         "LESAMClassifier": lambda cls: Entry(
             instances=[cls(**_TINY_NET)],

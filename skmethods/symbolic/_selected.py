@@ -30,6 +30,7 @@ from .._validation import (
 )
 from ._eic import tape_information
 from ._engines import called_candidates, read_candidates, readable_names
+from ._regressor import ECSELRegressor
 
 #: Residuals below this share of y are rounding, in which formulas do not differ.
 ROUNDING = 64 * np.finfo(float).eps
@@ -341,8 +342,6 @@ class EICSelectedRegressor(
         """An unfitted engine of our own."""
         if self.estimator is not None:
             return clone(self.estimator)
-        from ._regressor import ECSELRegressor
-
         engine = ECSELRegressor()
         if sklearn.get_config()["enable_metadata_routing"]:
             engine.set_fit_request(sample_weight=True)
