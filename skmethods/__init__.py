@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "DVMAnomalyDetector": "anomaly",
     "ECSELClassifier": "symbolic",
+    "ECSELRegressor": "symbolic",
     "EICResult": "symbolic",
     "EICScorer": "symbolic",
     "EICSelectedRegressor": "symbolic",

@@ -3,12 +3,14 @@
 from ._classifier import ECSELClassifier
 from ._eic import EICResult, effective_information
 from ._filter import filter_formulas, random_formulas
+from ._regressor import ECSELRegressor
 from ._scorer import EICScorer
 from ._search import EICSymbolicRegressor
 from ._selected import EICSelectedRegressor
 
 __all__ = [
     "ECSELClassifier",
+    "ECSELRegressor",
     "EICResult",
     "EICScorer",
     "EICSelectedRegressor",

@@ -18,6 +18,8 @@ _MORE_WHOLE = np.array([-4.0, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
 #: A law that leaves less than this share of the target over is exact.
 EXACT = 1e-20
 _KEPT = 3
+#: Where a fit to few digits ends, and by how much a better one may be better.
+_LOOSE, _SLACK = 1e-4, 1e-3
 #: Rows of exponents that are tried in place of each term.
 _EXCHANGED = 20
 
@@ -201,15 +203,44 @@ def _fitted(setting, B, odd, tol, budget, penalty, screen=True):
         B, odd = state.B[kept], None if odd is None else odd[kept]
         if not len(B):
             return []
-    state = minimise(
-        rows, B, odd=odd, loss=setting.loss, max_iter=60, tol=tol, on_step=budget, **box
-    )
     free = np.zeros((K, m), bool)
-    laws = [
-        setting.law(state, free, None if odd is None else odd[i], i)
-        for i in _distinct(state, _KEPT)
-    ]
+    for loose in (True, False) if screen else (False,):
+        state = minimise(
+            rows,
+            B,
+            odd=odd,
+            loss=setting.loss,
+            max_iter=60,
+            tol=max(tol, _LOOSE) if loose else tol,
+            on_step=budget,
+            **box,
+        )
+        laws = [
+            setting.law(state, free, None if odd is None else odd[i], i)
+            for i in _distinct(state, _KEPT)
+        ]
+        if not loose:
+            break
+        # Few fits of one term too many are worth their last digits.
+        laws = [law for law in laws if _hope(setting, law) < budget.best.mdl]
+        if not laws:
+            return []
+        B = np.stack([law.B for law in laws])
+        odd = None if odd is None else np.stack([law.odd for law in laws])
+    laws = [law for law in laws if np.isfinite(law.rss)]
     return sorted(laws, key=lambda law: law.rss)
+
+
+def _hope(setting, law):
+    """A description length that rounding the exponents of `law` cannot beat."""
+    if not np.isfinite(law.mdl):
+        return -np.inf  # unusable as it is; rounded it may be fine
+    if setting.exponents == "real":
+        return law.mdl - _SLACK * setting.n
+    K, m = law.B.shape
+    least = K * m * 1.0 + K - 1  # all exponents 0 but one, a 1, in all terms but one
+    cost = setting.exponent_cost(law.B, law.snapped)
+    return law.mdl - cost + least - _SLACK * setting.n
 
 
 def _rounded(setting, laws, few):
@@ -274,7 +305,6 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
         else:
             B, odd = further_starts(setting, few, bases, n_init, rng)
         real = _fitted(setting, B, odd, tol, budget, penalty, screen=K > 1)
-        real = [law for law in real if np.isfinite(law.rss)]
         if not real:
             break
         found, allowed = _rounded(setting, real, few)
@@ -286,7 +316,7 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
             B = np.stack([law.B for law in real])
             odd = None if odd is None else np.stack([law.odd for law in real])
             again = _fitted(setting, B, odd, tol, budget, penalty, screen=False)
-            real = [law for law in again if np.isfinite(law.rss)] or real
+            real = again or real
             found, more = _rounded(setting, real, few)
             allowed = more + allowed
         budget.laws += allowed
@@ -301,6 +331,20 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
         # The next size starts from the best rounded law and the best real ones.
         same_size = [law for law in found if len(law.B) == K][:1]
         bases = (same_size + real)[:_KEPT]
+
+
+def finish(setting, budget):
+    """With strict least squares: the numbers of all laws by equal weights again."""
+    if not (setting.strict and setting.relative):
+        return
+    setting.weigh(None)
+
+    def again(law):
+        new = setting.refit(law.B, law.snapped, law.odd)
+        return new if np.isfinite(new.mdl) else law
+
+    budget.best = again(budget.best)
+    budget.laws = [budget.best] + [again(law) for law in budget.laws]
 
 
 class Budget:

@@ -114,7 +114,8 @@ class Setting:
     rows : Rows
     n : float
         Sum of the weights.
-    loss : {"squared", "log"}
+    loss : {"auto", "squared", "log"}
+        "auto" may leave the weights that suit the noise in place.
     exponents : {"auto", "real", "rational"}
     lower, upper : ndarray of shape (n_features,)
         The box of the exponents.
@@ -125,7 +126,8 @@ class Setting:
     """
 
     def __init__(self, rows, n, loss, exponents, lower, upper, whole, admissible=None):
-        self.n, self.loss, self.exponents = n, loss, exponents
+        self.n, self.exponents, self.strict = n, exponents, loss != "auto"
+        self.loss = "log" if loss == "log" else "squared"
         self.lower, self.upper, self.whole = lower, upper, whole
         self.admissible = admissible
         self.base = rows

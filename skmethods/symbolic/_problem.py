@@ -24,7 +24,7 @@ class Problem:
         Not all zero; positive for ``loss="log"``.
     weight : ndarray of shape (n_samples,)
         Positive.
-    loss : {"squared", "log"}
+    loss : {"auto", "squared", "log"}
     exponents : {"auto", "real", "rational"}
     lower, upper : ndarray of shape (n_features,)
         The box of the exponents.

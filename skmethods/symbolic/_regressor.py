@@ -21,7 +21,7 @@ from .._validation import (
     check_weights,
     fit_context,
 )
-from ._growth import Budget, constant_law, grow
+from ._growth import Budget, constant_law, finish, grow
 from ._lattice import exponent_errors
 from ._problem import Problem, most_terms
 from ._signomial import (
@@ -42,15 +42,147 @@ _ROWS = 65_536
 class ECSELRegressor(
     VersionedPickleMixin, CallbackSupportMixin, RegressorMixin, BaseEstimator
 ):
-    """A law in data: a sum of a few power laws, found without its form being given.
+    """A law in data: a sum of few power laws, found by its description length.
 
-    TODO
+    The model is a signomial, ``sum_k coef_k * prod_j x_j ** exponent_kj``: physical
+    laws, allometries, polynomials with few terms, production functions. Its exponents
+    are fitted as real numbers, then each is rounded to a simple fraction if that
+    describes the data in fewer bits; the number of terms is chosen in the same way.
+    So an exact law comes back exactly, also from noisy rows, and the result is a
+    formula that can be read. It extrapolates as the formula does.
+
+    Parameters
+    ----------
+    max_terms : int, default=4
+        Most terms of the law. Growth ends before that when another term does not pay,
+        so a large value costs time only. Rows limit it too: a term of d features is
+        ``d + 1`` numbers, and each takes two rows.
+    exponents : {"auto", "real", "rational"}, default="auto"
+        "auto" lets the description length decide for each exponent whether it is a
+        simple fraction (0, integers, halves, thirds) or a real number; "rational"
+        allows fractions only, for laws that are known to be such; "real" rounds none.
+    loss : {"auto", "squared", "log"}, default="auto"
+        "squared" is least squares. "auto" is too, unless the noise is seen to be
+        proportional to the law, as when everything is measured to some per cent: the
+        squares are then those of the relative residuals, and ``noise_`` says so. "log"
+        compares logarithms, for strong multiplicative noise, and needs y > 0.
+    positive : {"auto", "raw", "map"}, default="auto"
+        Powers need positive inputs. "raw" takes the columns as they are and refuses
+        other ones; only so do exact laws come back. "map" maps each column affinely to
+        `feature_range`, and the formula contains the map. "auto" is raw if all X > 0.
+    feature_range : (float, float), default=(1, 10)
+        What columns are mapped to, if they are. The ratio of the two is how curved
+        powers of a column can be: near 1 every law is almost linear.
+    clip : bool, default=True
+        Rows outside the training range may be mapped to negative numbers. True limits
+        the mapped columns to ``[low / 10, 10 * high]``; False refuses such rows when
+        predicting. Raw columns are never limited.
+    signed : bool, default=False
+        Take columns with zero or negative values as they are, with integer exponents
+        (real powers of negative numbers do not exist). The law is searched over which
+        of the exponents are odd. Suits polynomials.
+    exponent_bounds : (lower, upper), default=None
+        Bounds of the exponents, each a number or one for every feature. They hold for
+        the returned law, also after rounding. None is -12 to 12.
+    l1 : float, default=0.0
+        Only with ``exponents="real"``: times the sum of the magnitudes of the
+        exponents, added to the mean squared residual over the mean square of y. Drives
+        exponents to exactly 0, and shrinks the others; the description length does the
+        first without the second.
+    n_init : int, default=10
+        Starts for each number of terms from two on. More find laws of many terms more
+        surely, and take proportionally longer.
+    max_iter : int, default=1000
+        Most steps of the search in all; all starts take a step together. A law of
+        four terms takes some hundred.
+    tol : float, default=1e-8
+        A fit ends when a step lowers the sum of squares by less than this share.
+    random_state : int, RandomState instance or None, default=None
+        Of the starts. Matters for laws of several terms only.
+
+    Attributes
+    ----------
+    exponents_ : ndarray of float64 of shape (n_terms, n_features)
+        The terms in the order of what they contribute, the largest first.
+    coef_ : ndarray of float64 of shape (n_terms,)
+        Of the terms, in the units of y and of X (or of the mapped columns).
+    is_rational_ : ndarray of bool of shape (n_terms, n_features)
+        Which exponents were rounded to a fraction.
+    exponent_stderr_ : ndarray of float64 of shape (n_terms, n_features)
+        Standard errors of the real exponents, given the form of the law; NaN for the
+        rounded ones. They hold for noise of uneven size too (sandwich estimate).
+    noise_ : {"additive", "proportional"}
+        What describes the residuals in fewer bits: the same size everywhere, or the
+        size of the law. Always "proportional" with ``loss="log"``.
+    mdl_path_ : dict of str to ndarray
+        One entry for each of ``candidates_``: ``n_terms``; ``rss``, the weighted sum
+        of squared residuals (of log y with ``loss="log"``); ``mdl``, the description
+        length in units of half a nat, up to a constant.
+    candidates_ : list of str
+        The laws that were weighed, with numbers in full precision, for each number of
+        terms and in variants from all-rounded to real-valued; the simplest first.
+    n_iter_ : int
+        Steps taken.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if all are strings.
+
+    See Also
+    --------
+    ECSELClassifier : Signomials as the scores of classes.
+    sklearn.linear_model.LinearRegression : On logarithms: one term, no rounding.
+
+    Notes
+    -----
+    *From the paper*: the signomial as the class of models, the map to positive inputs
+    and the L1 penalty on the exponents. *Ours*: everything about how it is fitted. The
+    coefficients are eliminated (variable projection), all starts take their
+    Levenberg-Marquardt steps in one batch, and starts come from log-log least squares
+    and from pursuing the residuals with sparse terms. The description length is
+    ``n log(RSS / n) + log n * n_terms + 2 sum cost + 2 log2(n_terms)`` with a cost of
+    0.5 for an exponent 0, ``1 + log p + 1.5 log q`` for a fraction p/q and
+    ``log(n) / 2 + 4.5`` for a real number. Exponents are rounded one after another,
+    each time the one that pays best, while the others follow as their covariance
+    says; then single exponents and whole terms are exchanged.
+
+    The data are described by noise of constant size or of noise proportional to the
+    law, whichever is shorter, since least squares under proportional noise would
+    reward terms that fit the few rows where the noise is largest.
+
+    When nothing better is found, when y is constant, or when there are fewer than
+    ``n_features + 2`` distinct rows, the law is a constant, the mean of y (with
+    exponents as near to 0 as `exponent_bounds` allow). Constant columns get exponent
+    0, or the bound nearest to it. Equal columns share an exponent in no particular
+    way; the description length gives it to one of them.
+
+    Weights count rows: weight k is the row k times. The number of rows in the
+    description length is the sum of the weights.
+
+    References
+    ----------
+    .. [1] Lumadjeng, Birbil and Acar, "ECSEL: Explainable Classification via Signomial
+       Equation Learning", International Conference on Machine Learning, 2026.
+       arXiv:2601.21789.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skmethods import ECSELRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(1, 5, size=(200, 3))
+    >>> y = 6.674 * X[:, 0] * X[:, 1] / X[:, 2] ** 2
+    >>> law = ECSELRegressor(random_state=0).fit(X, y)
+    >>> law.formula(["m1", "m2", "r"], precision=4)
+    '6.674*m1*m2/r**2'
+    >>> law.predict([[1, 1, 10]]).round(5)
+    array([0.06674])
     """
 
     _parameter_constraints = {
         "max_terms": [Interval(Integral, 1, None, closed="left")],
         "exponents": [StrOptions({"auto", "real", "rational"})],
-        "loss": [StrOptions({"squared", "log"})],
+        "loss": [StrOptions({"auto", "squared", "log"})],
         "positive": [StrOptions({"auto", "raw", "map"})],
         "feature_range": [tuple, list],
         "clip": ["boolean"],
@@ -68,7 +200,7 @@ class ECSELRegressor(
         *,
         max_terms=4,
         exponents="auto",
-        loss="squared",
+        loss="auto",
         positive="auto",
         feature_range=(1, 10),
         clip=True,
@@ -131,7 +263,7 @@ class ECSELRegressor(
             B = np.clip(np.zeros((1, X.shape[1])), lower, upper)
             found = [(B, np.zeros(1), np.ones(B.shape, bool), np.full(B.shape, np.nan))]
             path = {"n_terms": [1], "rss": [0.0], "mdl": [-np.inf]}
-            attributes = self._attributes(found[0], found, path)
+            attributes = self._attributes(found[0], found, path, "additive")
             budget = self._steps(X, y, lambda: attributes | {"n_iter_": 1})
             budget()
         else:
@@ -156,6 +288,7 @@ class ECSELRegressor(
             )
             if not budget.count:
                 budget()
+            finish(problem.setting, budget)
             attributes = self._laws_so_far(problem, budget)
             if budget.spent and not budget.asked and budget.count > 1:
                 warnings.warn(
@@ -190,7 +323,8 @@ class ECSELRegressor(
             )
         if self.l1 > 0 and self.loss == "log":
             raise ValueError(
-                f"l1={self.l1} is defined for loss='squared' only. Set l1=0."
+                f"l1={self.l1} goes with least squares and not with loss='log'. Set "
+                "l1=0 or loss='squared'."
             )
         bounds = (-_BOX, _BOX) if self.exponent_bounds is None else self.exponent_bounds
         message = (
@@ -280,7 +414,9 @@ class ECSELRegressor(
             "rss": [problem.rss(law) for law in kept],
             "mdl": [law.mdl for law in kept],
         }
-        return self._attributes(self._in_units(problem, best), found, path) | {
+        proportional = best.proportional or self.loss == "log"
+        noise = "proportional" if proportional else "additive"
+        return self._attributes(self._in_units(problem, best), found, path, noise) | {
             "n_iter_": max(budget.count, 1)
         }
 
@@ -290,13 +426,14 @@ class ECSELRegressor(
         errors = exponent_errors(law, problem.n)[order]
         return exponents, coef, law.snapped[order], errors
 
-    def _attributes(self, best, found, path):
+    def _attributes(self, best, found, path, noise):
         exponents, coef, snapped, errors = best
         return {
             "exponents_": exponents,
             "coef_": coef,
             "is_rational_": snapped,
             "exponent_stderr_": errors,
+            "noise_": noise,
             "mdl_path_": {name: np.array(values) for name, values in path.items()},
             "_found": [(e, c) for e, c, *_ in found],
             "_map": self._map,

@@ -8,6 +8,7 @@ Such sums square the condition number; the residuals, and with them the gradient
 therefore formed row by row, and the coefficients refined with them.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,12 @@ _KEEP = 4_000_000
 #: Added to the diagonal of the scaled Gram matrix of the terms.
 _RIDGE = 1e-14
 _LARGEST_STEP = 1.0
+
+
+@lru_cache(maxsize=64)
+def _upper(size):
+    """``np.triu_indices``, which takes as long as a small step."""
+    return np.triu_indices(size)
 
 
 class Rows:
@@ -40,7 +47,7 @@ class Rows:
         self.n, self.m = L.shape
         self.low, self.high = L.min(axis=0), L.max(axis=0)
         self.yy = float(weight @ (y * y))
-        self._pairs = np.triu_indices(self.m)
+        self._pairs = _upper(self.m)
         self._columns = None
 
     def subset(self, rows):
@@ -147,7 +154,7 @@ def row_chunks(rows, width):
 def _pair_moments(values, weight, columns):
     """Sums over rows of ``w Phi_k Phi_l`` times each column, for k <= l."""
     S, K, n = values.shape
-    first, second = np.triu_indices(K)
+    first, second = _upper(K)
     weighted = values * weight
     products = (values[:, first] * weighted[:, second]).reshape(-1, n)
     return (products @ columns).reshape(S, len(first), -1)
@@ -156,11 +163,11 @@ def _pair_moments(values, weight, columns):
 def _unpacked(moments, K, m):
     """``Phi^T Phi``, ``(Phi L_j)^T Phi`` and ``(Phi L_j)^T (Phi L_i)``."""
     S = len(moments)
-    one, two = np.triu_indices(K)
+    one, two = _upper(K)
     full = np.empty((S, K, K, moments.shape[2]))
     full[:, one, two] = moments
     full[:, two, one] = moments
-    i, j = np.triu_indices(m)
+    i, j = _upper(m)
     second = np.empty((S, K, K, m, m))
     second[..., i, j] = full[..., 1 + m :]
     second[..., j, i] = full[..., 1 + m :]
