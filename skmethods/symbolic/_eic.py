@@ -170,7 +170,7 @@ def _amplification(conditions, s2):
             continue
         term = k * k
         if type(s) is not float or s != 1.0:
-            term *= s
+            term = term * s  # their lengths differ below a constant
         varying = term if varying is None else varying + term
     return constant if varying is None else varying + constant
 
@@ -228,6 +228,7 @@ def _propagate(tape, columns, weight, aggregate, *, stop=False):
     digits = 0.5 * np.log10(found)
     for i, log in log_s2.items():
         digits[i] = 0.5 * log
+    np.maximum(digits, 0, out=digits)  # weights may add to a little less than one
     bad = np.zeros(n, dtype=bool) if bad is None else np.broadcast_to(bad, n)
     return digits, bad
 
@@ -326,7 +327,9 @@ class EICResult:
     Examples
     --------
     >>> from skmethods import effective_information
-    >>> result = effective_information("2*((x0 + 1) - x0)", [[1e3]], return_details=True)
+    >>> result = effective_information(
+    ...     "2*((x0 + 1) - x0)", [[1e3]], return_details=True
+    ... )
     >>> result.worst_subexpression
     'x0 + 1 - x0'
     >>> print(result)
@@ -334,7 +337,7 @@ class EICResult:
     digits    here  subexpression
       3.24   +0.00  2*(x0 + 1 - x0)
       0.00           |- 2
-      3.24   +2.94   |- x0 + 1 - x0  <-- worst
+      3.24   +3.09   |- x0 + 1 - x0  <-- worst
       0.15   +0.15       |- x0 + 1
       0.00               |   |- x0
       0.00               |   |- 1
@@ -397,9 +400,11 @@ class EICResult:
         lines = [head, "digits    here  subexpression"]
         names = texts(self.tape, self.feature_names, precision)
         worst = self._worst()
-        waiting = [(self.tape.size - 1, "", "")]
+        waiting = [(self.tape.size - 1, "", "", 0)]
         while waiting:
-            i, lead, indent = waiting.pop()
+            i, lead, indent, level = waiting.pop()
+            if len(lead) > max_width // 2:  # too deep to be drawn
+                lead = f" ... level {level} |- "
             children = self.tape.children(i)
             before = max((self.digits[j] for j in children), default=0.0)
             own = self.digits[i] - before if before < np.inf else 0.0
@@ -410,8 +415,8 @@ class EICResult:
                 text = text[: room - 3] + "..."
             lines.append(f"{line}  {lead}{text}{mark}")
             for j in children[::-1]:
-                more = "|   " if j != children[-1] else "    "
-                waiting.append((j, indent + " |- ", indent + " " + more[:3]))
+                more = "|  " if j != children[-1] else "   "
+                waiting.append((j, indent + " |- ", indent + " " + more, level + 1))
         return "\n".join(lines)
 
     def __str__(self):
@@ -554,9 +559,9 @@ def effective_information(
         x1, ... (also X0 or x_0). For operon, which counts from one, give X1, X2, ...
     aggregate : {"mean", "logmean", "median"} or float in (0, 1), default="mean"
         How a node's rows become one number. "mean": half the log10 of the mean squared
-        amplification, as in the paper; a few rows close to a cancellation decide it, and
-        it may grow with the number of rows without end. "logmean": the mean number of
-        digits. "median" or a quantile: of the number of digits.
+        amplification, as in the paper; a few rows close to a cancellation decide it,
+        and it may grow with the number of rows without end. "logmean": the mean number
+        of digits. "median" or a quantile: of the number of digits.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows, not negative. A row of weight zero counts as absent.
     protected : {None, "gplearn"}, default=None
@@ -565,7 +570,8 @@ def effective_information(
     on_invalid : {"inf", "ignore"}, default="inf"
         What rows do at which some subexpression has no finite value, such as the
         logarithm of a negative number or an overflow. "inf": the node has lost all
-        digits there. "ignore": such rows are left out of every node, unless none is left.
+        digits there. "ignore": such rows are left out of every node, unless none would
+        be left. Exact cancellation has a value, 0, and counts as inf either way.
     return_details : bool, default=False
         Return an `EICResult`, which shows where the digits are lost.
 
@@ -587,10 +593,12 @@ def effective_information(
     Notes
     -----
     Node k with value ``y_k`` and operands i has the squared amplification
-    ``s_k² = 1 + Σ_i κ_ki² s_i²`` with ``κ_ki = (y_i / y_k) ∂y_k/∂y_i``, and 1 for a leaf.
-    Where ``y_k = 0``, κ is 0 if ``y_i ∂y_k/∂y_i`` vanishes too and inf otherwise; an
-    operand with κ = 0 adds nothing, however noisy. Two equal leaves are two reads with
-    independent noise.
+    ``s_k² = 1 + Σ_i κ_ki² s_i²`` with ``κ_ki = (y_i / y_k) ∂y_k/∂y_i``, and 1 for a
+    leaf. Where ``y_k = 0``, κ is 0 if ``y_i ∂y_k/∂y_i`` vanishes too and inf otherwise;
+    an operand with κ = 0 adds nothing, however noisy. Two equal leaves are two reads
+    with independent noise. An underflow to zero is not seen as a loss.
+
+    Memory is proportional to the depth of the formula times the rows.
 
     From the paper: the criterion, these rules, and the mean over rows. Ours: the other
     aggregates, weights, `on_invalid`, the report, and that a literal exponent which is

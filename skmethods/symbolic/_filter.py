@@ -127,7 +127,18 @@ def random_formulas(
     n_formulas,
     *,
     n_features,
-    operators=("add", "sub", "mul", "div", "sqrt", "square", "exp", "log", "sin", "cos"),
+    operators=(
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "sqrt",
+        "square",
+        "exp",
+        "log",
+        "sin",
+        "cos",
+    ),
     size=(5, 35),
     constant_share=0.25,
     random_state=None,
@@ -170,6 +181,7 @@ def random_formulas(
     --------
     >>> from skmethods import random_formulas
     >>> random_formulas(2, n_features=2, size=(3, 5), random_state=0)
+    ['cos(sqrt(x1))', 'log(cos(exp(x0)))']
     """
     for name, number, least in (
         ("n_formulas", n_formulas, 0),

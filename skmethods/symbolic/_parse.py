@@ -59,7 +59,8 @@ class _Names:
         for name in names:
             if not isinstance(name, str) or not any(c.isalpha() for c in name):
                 raise ValueError(
-                    f"A feature name must be a string with a letter in it, got {name!r}."
+                    "A feature name must be a string with a letter in it, got "
+                    f"{name!r}."
                 )
         self.columns = {name: j for j, name in enumerate(names)}
         if len(self.columns) != len(names):
@@ -75,9 +76,7 @@ class _Names:
                 re.escape(n) + (r"(?!\w)" if re.match(r"\w", n[-1]) else "")
                 for n in sorted(odd, key=len, reverse=True)
             )
-            self.token = re.compile(
-                rf"\s*(?:(?P<odd>{odd})|{_NUMBER}|{_NAME}|{_SIGN})"
-            )
+            self.token = re.compile(rf"\s*(?:(?P<odd>{odd})|{_NUMBER}|{_NAME}|{_SIGN})")
 
     def find(self, name):
         """The column called `name`, or None."""
@@ -87,7 +86,9 @@ class _Names:
         if match is None:
             return None
         j = int(match[1]) - self.first_index
-        return j if 0 <= j and (self.n_features is None or j < self.n_features) else None
+        return (
+            j if 0 <= j and (self.n_features is None or j < self.n_features) else None
+        )
 
     def known(self):
         if self.columns is not None:
@@ -109,7 +110,8 @@ class _Reader:
     def fail(self, where, what):
         near = self.text[max(where - 15, 0) : where + 25]
         raise ValueError(
-            f"The formula cannot be read at character {where + 1}, near {near!a}: {what}"
+            f"The formula cannot be read at character {where + 1}, near {near!a}: "
+            f"{what.strip()}"
         )
 
     def push(self, op, arg, where):
@@ -147,10 +149,8 @@ class _Reader:
     def name(self, name, where, is_call):
         if is_call:
             if name not in FUNCTIONS:
-                self.fail(
-                    where,
-                    f"unknown function {name!a}. Known: {', '.join(sorted(FUNCTIONS))}.",
-                )
+                known = ", ".join(sorted(FUNCTIONS))
+                self.fail(where, f"unknown function {name!a}. Known: {known}.")
             self.wait(0, name, where)
             return
         column = self.names.find(name)
@@ -246,7 +246,9 @@ def _check_powers(tape):
             if op == "x" or None in operands:
                 stack.append(None)
                 continue
-            stack.append(np.float64(arg) if op == "const" else value(op, arg, *operands))
+            stack.append(
+                np.float64(arg) if op == "const" else value(op, arg, *operands)
+            )
             tower = op in ("pow", "powc") and operands[0] != 0
             if tower and np.isinf(stack[-1]) and np.isfinite(operands).all():
                 text = tape.subtree(i).to_text(precision=6)

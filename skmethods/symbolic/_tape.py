@@ -99,7 +99,9 @@ _OTHER_NAMES = {
     "min": "Min fmin minimum",
     "sig": "sigmoid expit",
 }
-FUNCTIONS |= {n: (op, None) for op, names in _OTHER_NAMES.items() for n in names.split()}
+FUNCTIONS |= {
+    n: (op, None) for op, names in _OTHER_NAMES.items() for n in names.split()
+}
 
 
 def exact_exponent(value):
@@ -180,7 +182,9 @@ class Tape:
             if arity is None:
                 raise ValueError(f"Unknown operator {op!r}. Known: {', '.join(ARITY)}.")
             if len(roots) < arity:
-                raise ValueError(f"Node {i} ({op}) lacks operands: not in postfix order.")
+                raise ValueError(
+                    f"Node {i} ({op}) lacks operands: not in postfix order."
+                )
             first = -1
             if arity == 0:
                 _check_leaf(op, arg)
@@ -233,7 +237,8 @@ class Tape:
     def __setattr__(self, name, value):
         raise AttributeError(f"A Tape is immutable; {name!r} cannot be set.")
 
-    __delattr__ = __setattr__ = __setattr__
+    def __delattr__(self, name):
+        raise AttributeError(f"A Tape is immutable; {name!r} cannot be deleted.")
 
     def __reduce__(self):
         return Tape, (self.ops, self.args)
