@@ -10,7 +10,7 @@ the coefficients within ``max(1e-6, 3 * noise)``; the number of terms is not tol
 pyoperon is judged more mildly: recovered if its formula, expanded by sympy and without
 terms below a thousandth of the largest, has the exponents of the law and its
 coefficients within a thousandth (or three times the noise), or if it predicts new rows
-in twice the range with a relative error below ``1e-4``.
+in twice the range with a relative error below ``1e-4``, or a tenth of the noise.
 
 Options run a part: ``--laws I.12.1 II.2.42``, ``--seeds 2``, ``--noise 0 0.1``,
 ``--no-peer``, ``--peer-seeds 1``, ``--no-random``. Tables go to ``benchmarks/results``.
@@ -127,7 +127,7 @@ def peer(X, y, true, highs, noise, seed):
         new = rng.uniform(1, 2 * highs, (1000, len(highs)))
         z = signomial(new, *true)
         off = np.sqrt(np.mean((model.predict(new) - z) ** 2) / np.mean(z * z))
-        good = bool(off < 1e-4)
+        good = bool(off < max(1e-4, noise / 10))
         try:
             names = [f"X{j + 1}" for j in range(X.shape[1])]
             text = model.get_model_string(model.model_, 12, names)
@@ -178,7 +178,7 @@ def random_laws(args):
     for number, degree in ((1, 3), (2, 4), (3, 5)):
         E = np.arange(1.0, degree + 1)[:, None]
         for seed in range(args.seeds):
-            X, y = rows_of(E, np.ones(degree), 0.1, [2.0], 100, 0.0, seed)
+            X, y = rows_of(E, np.ones(degree), [0.1], [2.0], 100, 0.0, seed)
             good, seconds = ours(X, y, (E, np.ones(degree)), 0.0, max_terms=6)
             yield "ECSEL", f"Nguyen-{number}", seed, good, seconds
 

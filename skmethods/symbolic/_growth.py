@@ -1,5 +1,8 @@
 """The search for a signomial law: where to start, and how many terms."""
 
+from itertools import combinations_with_replacement
+from math import comb
+
 import numpy as np
 
 from ._lattice import descend, exchange, snap
@@ -18,6 +21,8 @@ _MORE_WHOLE = np.array([-4.0, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
 #: A law that leaves less than this share of the target over is exact.
 EXACT = 1e-20
 _KEPT = 3
+#: Size of the largest polynomial that is thinned out, and rows for that.
+_MONOMIALS, _POLYNOMIAL_ROWS = 36, 400
 #: Where a fit to few digits ends, and by how much a better one may be better.
 _LOOSE, _SLACK = 1e-4, 1e-3
 #: Rows of exponents that are tried in place of each term.
@@ -166,6 +171,55 @@ def further_starts(setting, rows, bases, n_init, rng):
     odd = setting.parity(B)
     B = B + 0.02 * rng.standard_normal(B.shape)
     return np.clip(B, setting.lower, setting.upper), odd
+
+
+def polynomials(setting, max_terms):
+    """Sparse polynomials by backward elimination from all of a low degree.
+
+    Sums of whole powers of few features are so alike that fits of real exponents
+    cannot tell them apart in floats; as a linear problem they are easy.
+
+    Returns
+    -------
+    list of Law
+        Of `max_terms`, `max_terms` - 1, ... terms.
+    """
+    rows, m = setting.rows, setting.rows.m
+    degree = next(d for d in range(8, 0, -1) if comb(m + d, d) <= _MONOMIALS or d == 1)
+    if m + 1 > _MONOMIALS:
+        return []
+    B = np.array(
+        [
+            np.bincount(np.array(c, dtype=int), minlength=m)
+            for d in range(degree + 1)
+            for c in combinations_with_replacement(range(m), d)
+        ],
+        dtype=float,
+    )
+    B = B[((B >= setting.lower) & (B <= setting.upper)).all(axis=1)]
+    if len(B) < 2 or 2 * len(B) > rows.n:
+        return []
+    few = _sample(rows, _POLYNOMIAL_ROWS)
+    odd = setting.parity(B)
+    values = few.terms(
+        B[None], few.shift(B)[None], None if odd is None else odd[None], slice(None)
+    )[0]
+    values = values * np.sqrt(few.weight)
+    values /= np.maximum(np.sqrt((values * values).sum(axis=1)), 1e-300)[:, None]
+    R = np.linalg.qr(np.vstack([values, few.y * np.sqrt(few.weight)]).T, mode="r")
+    A, y = R[:, :-1], R[:, -1]
+    keep = np.arange(len(B))
+    found = []
+    while len(keep):
+        if len(keep) <= max_terms:
+            law = setting.refit(B[keep], np.ones((len(keep), m), bool))
+            found.append(law)
+        if len(keep) == 1:
+            break
+        inverse = np.linalg.pinv(A[:, keep], rcond=1e-15)
+        increase = (inverse @ y) ** 2 / np.maximum((inverse**2).sum(axis=1), 1e-300)
+        keep = np.delete(keep, np.argmin(increase))
+    return [law for law in found if np.isfinite(law.mdl)]
 
 
 def _sample(rows, count):
@@ -326,7 +380,13 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
             best = budget.best = top
         if best.rss <= EXACT * setting.target or budget.spent:
             break
-        if not improved and K > 1:
+        if K == 1 and max_terms > 1 and setting.exponents != "real":
+            laws = polynomials(setting, max_terms)
+            budget.laws += laws
+            best = budget.best = min([best, *laws], key=lambda law: law.mdl)
+            if best.rss <= EXACT * setting.target:
+                break
+        elif not improved and K > 1 and K > len(best.B):
             break
         # The next size starts from the best rounded law and the best real ones.
         same_size = [law for law in found if len(law.B) == K][:1]

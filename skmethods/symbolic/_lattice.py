@@ -345,7 +345,7 @@ def rounding_path(law, setting):
     n, floor = setting.n, setting.floor
     normal = setting.information(law)
     diagonal = np.einsum("ii->i", normal)
-    unit = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * diagonal.max(initial=0) + 1e-300))
+    unit = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * diagonal.max(initial=0) or 1.0))
     scaled = normal * unit[:, None] * unit
     lost, length, best = 0.0, 0.0, (0.0, None)
     free = np.flatnonzero(~snapped)
@@ -390,17 +390,29 @@ def rounding_path(law, setting):
     return [(np.clip(b, lower, upper).reshape(K, m), s.reshape(K, m)) for b, s in ends]
 
 
+def _nearest(law, setting, q):
+    """All free exponents at the nearest multiple of 1/q."""
+    B = np.where(law.snapped, law.B, np.round(q * law.B) / q)
+    B = np.where(setting.whole, law.B, B)
+    B = np.where((B < setting.lower) | (B > setting.upper), law.B, B)
+    return B, law.snapped | (np.isfinite(fraction_cost(B)) & ~setting.whole)
+
+
 def snap(law, setting):
     """Laws with some or all exponents rounded, refitted.
 
     Returns
     -------
     list of Law
-        Two or less; the shorter first.
+        The shortest first.
     """
-    found = []
-    for B, snapped in rounding_path(law, setting):
-        found.append(_again(law, setting, B, snapped))
+    ways = rounding_path(law, setting)
+    # Where the quadratic model is bad, in sums of like terms, this may still be right.
+    for q in (1, 2):
+        B, snapped = _nearest(law, setting, q)
+        if not any(np.array_equal(B, C) for C, _ in ways):
+            ways.append((B, snapped))
+    found = [_again(law, setting, B, snapped) for B, snapped in ways]
     return sorted(found, key=lambda law: law.mdl)
 
 
