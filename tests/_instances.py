@@ -112,6 +112,14 @@ def line(n=40, d=4, seed=0):
     return X, X @ np.linspace(1, -1, d) + 0.1 * rng.standard_normal(n)
 
 
+def law(n=40, d=4, seed=0):
+    """Positive rows and a noisy product of powers, with one summand more."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(1, 5, (n, d))
+    y = X[:, 0] * X[:, 1] / X[:, 2] ** 2 - np.sqrt(X[:, -1])
+    return X, y + 0.1 * rng.standard_normal(n)
+
+
 def public_names():
     """``(name, object)`` of the public table; an exception where the import fails."""
     for name in skmethods.__all__:
@@ -213,12 +221,10 @@ _TINY_SEARCH = {
 }
 
 
-def _quick_law(max_terms=1):
+def _quick_law(max_terms=2):
     """An engine of few candidates that asks for weights when they are routed."""
-    from skmethods.symbolic._regressor import ECSELRegressor
-
     with sklearn.config_context(enable_metadata_routing=True):
-        engine = ECSELRegressor(max_terms=max_terms, n_init=1, max_iter=30)
+        engine = skmethods.ECSELRegressor(max_terms=max_terms, n_init=2, max_iter=100)
         return engine.set_fit_request(sample_weight=True)
 
 
@@ -305,9 +311,9 @@ def _entries():
         ),
         "EICSelectedRegressor": lambda cls: Entry(
             instances=[cls(estimator=_quick_law(), random_state=0)],
-            make_data=line,
+            make_data=law,
             parameters={
-                "estimator": Matters(None, _quick_law(2)),
+                "estimator": Matters(_quick_law(1), _quick_law(2)),
                 "delta_bic": Matters(0.0, 1e9),
                 "aggregate": Matters("logmean", "mean", attribute("eic_")),
                 "candidates": Matters(None, _one_formula),
@@ -324,9 +330,9 @@ def _entries():
             instances=[
                 cls(**_TINY_SEARCH),
                 cls(mode="penalty", **_TINY_SEARCH),
-                cls(mode="objective", **_TINY_SEARCH),
+                cls(mode="objective", **_TINY_SEARCH | {"random_state": 2}),
             ],
-            make_data=line,
+            make_data=law,
             parameters={
                 "mode": Matters("rerank", "penalty", attribute("candidates_")),
                 "penalty_weight": Matters(

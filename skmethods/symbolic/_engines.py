@@ -7,6 +7,7 @@ packages is imported.
 
 import inspect
 import math
+from keyword import iskeyword
 
 import numpy as np
 
@@ -106,16 +107,13 @@ def called_candidates(function, engine):
 
 
 def readable_names(estimator):
-    """The names of the columns if formulas can be read in them, or None."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return None
-    names = [str(name) for name in names]
-    try:
-        parse_formula("0", feature_names=names)
-    except ValueError:  # without a letter, or twice the same
-        return None
-    return names
+    """The names of the columns if all can stand in a formula, else None.
+
+    As in `ECSELRegressor`: either all columns have their names, or x0, x1, ...
+    """
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
+    fit = all(name.isidentifier() and not iskeyword(name) for name in names)
+    return names if names and fit and len(set(names)) == len(names) else None
 
 
 def _parsed(texts, estimator):

@@ -19,7 +19,7 @@ from .._validation import (
 from ._eic import tape_information
 from ._engines import operon_columns, operon_tape
 from ._scorer import DIGITS
-from ._selected import FormulaRegressor, pick_rows
+from ._selected import FormulaRegressor, numbers, pick_rows
 from ._simplify import core, scaled
 from ._tape import FUNCTIONS, Tape
 
@@ -139,7 +139,8 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
     Attributes
     ----------
     formula_ : str
-        The chosen formula at full precision, in the names of the columns.
+        The chosen formula at full precision, in the names of the columns where all are
+        identifiers, else in x0, x1, ...
     eic_ : float
         Decimal digits that it loses at the training rows.
     candidates_ : list of Candidate
@@ -271,11 +272,11 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
         """
         n_threads = effective_n_jobs(self.n_jobs)
         X, y = check_table(self, X, y, reset=True, dtype=np.float64, y_numeric=True)
-        y = y.astype(np.float64)
+        y = numbers(y)
         progress = FitProgress(self, 0, X, y, lambda: vars(self))
         rng = check_random_state(self.random_state)
         rows = pick_rows(len(X), self.n_rows, rng)
-        factors = np.array([power_of_two(column) for column in X.T])
+        factors = [power_of_two(column) for column in X.T]
         guide = _Guide(
             X[rows] * factors,
             self.aggregate,

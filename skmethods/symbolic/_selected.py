@@ -107,6 +107,13 @@ def choose(bic, eic, delta_bic):
     return int(near[order[0]])
 
 
+def numbers(y):
+    """Targets in double precision; text is refused."""
+    if y.dtype.kind not in "fiub":
+        raise ValueError(f"y must hold numbers; got dtype {y.dtype}, e.g. {y[0]!r}.")
+    return y.astype(np.float64)
+
+
 def pick_rows(n, n_rows, rng):
     """Positions of at most `n_rows` of n rows, ascending; all of them if None."""
     seed = rng.randint(2**31 - 1)  # always drawn: what follows does not depend on n
@@ -184,7 +191,8 @@ class FormulaRegressor(VersionedPickleMixin, RegressorMixin):
         Parameters
         ----------
         feature_names : sequence of str, default=None
-            None for the column names of ``fit``, or x0, x1, ...
+            None takes the names seen in ``fit`` where all are identifiers, else x0,
+            x1, ...
         precision : int, default=3
             Significant digits; None writes all, as ``formula_`` does.
 
@@ -237,7 +245,8 @@ class EICSelectedRegressor(
         difference that may vanish: more rows make it larger.
     candidates : callable, default=None
         For other engines: a function of the fitted engine that returns its candidates,
-        a list of formulas as text in x0, x1, ... or in the column names.
+        a list of formulas as text, in the names of the columns where all are
+        identifiers, else in x0, x1, ...
     n_rows : int or None, default=1000
         Training rows for EIC, drawn at random where there are more; None takes all.
         The error is that of all rows.
@@ -251,7 +260,8 @@ class EICSelectedRegressor(
         The fitted engine. It is not needed to predict, and is left out of the pickle if
         it cannot be pickled, as with pyoperon.
     formula_ : str
-        The chosen formula at full precision, in the names of the columns.
+        The chosen formula at full precision, in the names of the columns where all are
+        identifiers, else in x0, x1, ...
     eic_ : float
         Decimal digits that it loses at the training rows.
     candidates_ : list of Candidate
@@ -369,7 +379,7 @@ class EICSelectedRegressor(
         engine = self._engine()
         table = X
         X, y = check_table(self, X, y, reset=True, dtype=np.float64, y_numeric=True)
-        y = y.astype(np.float64)
+        y = numbers(y)
         weight = check_weights(sample_weight, X)
         rng = check_random_state(self.random_state)
         rows = weight > 0

@@ -212,7 +212,9 @@ def test_unknown_engines_are_refused_with_what_is_understood():
     engine = LinearRegression().fit(X, y)
     with pytest.raises(TypeError, match=r"LinearRegression.*pyoperon.*formula\(\)"):
         read_formulas(engine)
-    with pytest.raises(TypeError, match="LinearRegression.*gplearn.*PySR.*candidates="):
+    with pytest.raises(
+        TypeError, match=r"LinearRegression.*gplearn.*PySR.*candidates="
+    ):
         read_candidates(engine)
 
 
