@@ -350,8 +350,9 @@ def rounding_path(law, setting):
     lost, length, best = 0.0, 0.0, (0.0, None)
     free = np.flatnonzero(~snapped)
     if len(free):
-        covariance = scaled[np.ix_(free, free)] + 1e-12 * np.eye(len(free))
-        covariance = np.linalg.inv(covariance)
+        values, vectors = np.linalg.eigh(scaled[np.ix_(free, free)])
+        values = np.maximum(values, 1e-11 * values[-1])
+        covariance = (vectors / values) @ vectors.T
     while len(free):
         near = nearby_fractions(
             beta[free],
@@ -373,6 +374,7 @@ def rounding_path(law, setting):
         if not np.isfinite(change[i, g]):
             break
         beta[free] += covariance[:, i] / variance[i] * away[i, g] * unit[free]
+        beta[free] = np.clip(beta[free], lower[free], upper[free])
         beta[free[i]] = near[i, g]
         snapped[free[i]] = True
         lost += more[i, g]
