@@ -309,6 +309,45 @@ def _entries():
             grid={"l1": [1e-3, 1e-2]},
             stops_early={"tol": 1e-6},
         ),
+        "ECSELRegressor": lambda cls: Entry(
+            instances=[
+                cls(max_terms=2, n_init=4, random_state=0),
+                cls(max_terms=2, n_init=4, exponents="real", random_state=0),
+            ],
+            make_data=line,
+            parameters={
+                "max_terms": Matters(1, 2),
+                "exponents": Matters("auto", "rational"),
+                "loss": Elsewhere(
+                    "tests/symbolic/test_regressor.py::test_loss",
+                    "loss='log' needs a positive target",
+                ),
+                "positive": Matters("map", "raw", error),
+                "feature_range": Matters((1, 10), (1, 3)),
+                "clip": Elsewhere(
+                    "tests/symbolic/test_regressor.py::test_clip",
+                    "it is about rows outside the training range",
+                ),
+                "signed": Matters(False, True),
+                "exponent_bounds": Matters(None, (0, 1)),
+                "l1": Matters(0.0, 0.1, given={"exponents": "real"}),
+                "n_init": Elsewhere(
+                    "tests/symbolic/test_regressor.py::test_n_init",
+                    "on easy data the first start wins",
+                ),
+                "max_iter": Matters(3, 100),
+                "tol": Matters(0.0, 0.1, attribute("n_iter_")),
+                "random_state": Elsewhere(
+                    "tests/symbolic/test_regressor.py::test_random_state",
+                    "on easy data every start leads to the same law",
+                ),
+            },
+            fitted_bytes=lambda est, X: (
+                8 * 20 * sum((X.shape[1] + 1) * k for k in est.mdl_path_["n_terms"])
+            ),
+            grid={"max_terms": [1, 2]},
+            stops_early={"max_terms": 2},
+        ),
         "EICSelectedRegressor": lambda cls: Entry(
             instances=[cls(estimator=_quick_law(), random_state=0)],
             make_data=law,
