@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._blas import blas_limit
 from .._lazy import require
 from .._pickle import VersionedPickleMixin
 from .._validation import (
@@ -46,6 +47,8 @@ from ._signomial import (
 REACH = 10.0
 #: Exponents of e beyond this would overflow.
 _LIMIT = 300.0
+#: Logarithm of the smallest probability.
+_LOWEST = -700.0
 #: Rows whose counterfactuals are sought at a time.
 _ROWS = 2048
 
@@ -96,12 +99,11 @@ class ECSELClassifier(
         "lbfgs" is L-BFGS-B on all rows; "adam" is proximal Adam on mini-batches in
         torch, ended by L-BFGS-B on at most 20 000 rows, for hundreds of thousands of
         rows.
-    max_iter : int, default=300
+    max_iter : int, default=1000
         Iterations of one start; epochs with "adam".
     tol : float, default=1e-6
-        L-BFGS-B stops when no entry of the projected gradient exceeds it, or the loss
-        falls by less than a thousandth of it, relatively. For "adam" the relative fall
-        of an epoch's loss that counts as progress.
+        L-BFGS-B stops when no entry of the projected gradient exceeds it. For "adam"
+        also the relative fall of an epoch's loss that counts as progress.
     batch_size : int, default=256
         Rows per step of "adam".
     learning_rate : float, default=0.02
@@ -143,8 +145,8 @@ class ECSELClassifier(
         Mean weighted cross-entropy of the training rows plus both penalties; after
         `refit_support` without the L1 penalty.
     n_iter_ : int
-        Iterations of all starts and of the refit together; epochs with "adam", where
-        the closing iterations are not counted.
+        Iterations of all starts together; epochs with "adam". Those that end "adam",
+        and those of `refit_support`, are not counted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if X has string column names.
@@ -226,7 +228,7 @@ class ECSELClassifier(
         init="logistic",
         n_init=1,
         solver="lbfgs",
-        max_iter=300,
+        max_iter=1000,
         tol=1e-6,
         batch_size=256,
         learning_rate=0.02,
@@ -291,6 +293,7 @@ class ECSELClassifier(
                 f"y holds only one class, {self.classes_[0]!r}; a classifier needs at "
                 "least two (among the rows of positive weight)."
             )
+        weight = self._class_weight(y, codes, weight)
         self._map = PositiveMap.fit(X, feature_range)
         if not np.isfinite(self._map.span).all():
             column = int(np.argmin(np.isfinite(self._map.span)))
@@ -308,9 +311,10 @@ class ECSELClassifier(
         self.baseline_ = self._map.minimum + np.where(self._live, inverse, 0.0)
 
         live = np.ascontiguousarray(L[:, self._live])
-        by_class = self._class_weight(y, codes, weight)
-        loss = SignomialLoss(live, codes, by_class, len(self.classes_), self.l2)
-        solution = self._solve(loss, X, y, device)
+        loss = SignomialLoss(live, codes, weight, len(self.classes_), self.l2)
+        work = live.size * loss.n_scores * self.n_terms
+        with blas_limit(work), np.errstate(under="ignore"):  # of probabilities
+            solution = self._solve(loss, X, y, device)
         vars(self).update(self._fitted(solution.parameters))
         self.loss_, self.n_iter_ = solution.loss, solution.n_iter
         self.sparsity_ = float((self.exponents_ == 0).mean())
@@ -348,11 +352,10 @@ class ECSELClassifier(
         """The best of all starts, refitted if asked for."""
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         rng = np.random.RandomState(seed)
-        n_runs = self.n_init + (self.refit_support and self.l1 > 0)
         now = [None]  # what a callback sees
         self._progress = FitProgress(
             self,
-            n_runs * self.max_iter,
+            self.n_init * self.max_iter,
             X,
             y,
             lambda: (
@@ -399,7 +402,6 @@ class ECSELClassifier(
                 loss,
                 best.parameters,
                 support=support,
-                callback=after_iteration,
                 **self._how(0.0),
             )
             converged = converged and best.converged
@@ -506,7 +508,8 @@ class ECSELClassifier(
         used = self.exponents_.any(axis=(0, 1))
         # einsum adds in the same order however many rows there are; @ does not.
         argument = np.einsum("nj,ckj->nck", L[:, used], self.exponents_[:, :, used])
-        return self._centred_coef * np.exp(np.clip(argument, -_LIMIT, _LIMIT))
+        with np.errstate(under="ignore"):
+            return self._centred_coef * np.exp(np.clip(argument, -_LIMIT, _LIMIT))
 
     def _scores(self, X):
         """(n, C): one column with two classes."""
@@ -547,10 +550,10 @@ class ECSELClassifier(
         -------
         ndarray of float64 of shape (n_samples, n_classes)
         """
-        return softmax(self._all_scores(X), axis=1)
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X):
-        """Logarithms of the probabilities, finite where those vanish.
+        """Logarithms of the probabilities, none below -700, where those would vanish.
 
         Parameters
         ----------
@@ -560,7 +563,9 @@ class ECSELClassifier(
         -------
         ndarray of float64 of shape (n_samples, n_classes)
         """
-        return log_softmax(self._all_scores(X), axis=1)
+        scores = self._all_scores(X)
+        with np.errstate(under="ignore"):
+            return np.maximum(log_softmax(scores, axis=1), _LOWEST)
 
     def predict(self, X):
         """The class of the largest score.
