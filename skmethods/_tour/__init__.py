@@ -12,15 +12,15 @@ import time
 import traceback
 import warnings
 
-TASKS = ("anomaly", "optim")
+TASKS = ("anomaly", "optim", "symbolic")
 
 COLUMNS = (
     ("method", 8),
-    ("task", 28),
+    ("task", 29),
     ("data", 31),
     ("metric", 8),
     ("ours", 6),
-    ("peer (name)", 24),
+    ("peer (name)", 28),
     ("seconds", 7),
 )
 
@@ -61,7 +61,9 @@ def _run(row, quick, device):
         facts |= {
             "ours": float(result.ours),
             "peer": float(result.peer),
+            "peer_name": result.peer_name or row.peer,
             "beats_or_matches": bool(result.beats_or_matches),
+            "note": result.note,
             "warnings": sorted({f"{w.category.__name__}: {w.message}" for w in caught}),
         }
     facts["seconds"] = round(time.perf_counter() - start, 2)
@@ -132,6 +134,8 @@ def main(argv):
             facts.append(_run(row, args.quick, args.device))
             if not args.json:
                 print(_line(_cells(facts[-1])), flush=True)
+                if facts[-1].get("note"):
+                    print(f"{'':>8}   {facts[-1]['note']}", flush=True)
                 if "error" in facts[-1]:
                     print(facts[-1]["traceback"], file=sys.stderr)
 

@@ -15,11 +15,17 @@ class Result:
     ours, peer : float
         The metric of both on the same data, computed in the same run.
     higher_is_better : bool
+    peer_name : str or None
+        If the run chose among several peers, the name of the best one.
+    note : str
+        What else was measured; a line below the row.
     """
 
     ours: float
     peer: float
     higher_is_better: bool = True
+    peer_name: str | None = None
+    note: str = ""
 
     @property
     def beats_or_matches(self):
