@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._blas import blas_limit
 from .._lazy import require
 from .._pickle import VersionedPickleMixin
+from .._torch.threads import blas_limit
 from .._validation import (
     FitProgress,
     Interval,

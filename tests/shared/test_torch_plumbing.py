@@ -28,7 +28,7 @@ from skmethods._torch.state import (
     load_module_weights,
     module_weights,
 )
-from skmethods._torch.threads import thread_limit
+from skmethods._torch.threads import blas_limit, thread_limit
 
 # -- device ----------------------------------------------------------------------------
 
@@ -165,6 +165,35 @@ def test_a_thread_that_starts_inside_gets_its_threads_back(two_threads):
         t.start()
         t.join()
     assert found == [1, 2] and torch.get_num_threads() == 2
+
+
+def test_blas_limit():
+    from threadpoolctl import ThreadpoolController
+
+    controller = ThreadpoolController().select(user_api="blas")
+
+    def threads():
+        return {lib.num_threads for lib in controller.lib_controllers}
+
+    def work():
+        with blas_limit(10):
+            found.append(threads())
+
+    found = []
+    with controller.limit(limits=2):
+        assert threads() == {2}
+        with pytest.raises(KeyboardInterrupt), blas_limit(10):
+            assert threads() == {1}
+            raise KeyboardInterrupt
+        assert threads() == {2}
+        with blas_limit(1e9):
+            assert threads() == {2}
+        with blas_limit(10):
+            t = threading.Thread(target=work)
+            t.start()
+            t.join()
+            assert threads() == {1}
+        assert found == [{1}] and threads() == {2}
 
 
 # -- state -----------------------------------------------------------------------------
