@@ -111,8 +111,8 @@ def _need(estimator, method, kind):
     if not hasattr(estimator, method):
         raise TypeError(
             f"{type(estimator).__name__} has no {method}(), which kind={kind!r} draws. "
-            "Pass a signomial model such as ECSELClassifier or ECSELRegressor, or a "
-            "Pipeline that ends in one."
+            "Pass a signomial model such as ECSELClassifier, or a Pipeline that ends in "
+            "one."
         )
     _check_fitted(estimator)
 
@@ -414,10 +414,10 @@ class SignomialDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            ``ECSELClassifier``, ``ECSELRegressor``, or another estimator with
+            ``ECSELClassifier``, or another classifier or regressor with
             ``log_gradient`` (for importances) and ``attribute`` (for attributions); a
-            Pipeline that ends in one, or a search over one. Features are those that
-            the last step sees.
+            Pipeline that ends in one, or a search over one. Responses need neither, so
+            any estimator serves. Features are those that the last step sees.
         X : array-like or frame of shape (n_samples, n_features)
             Rows to average over, to choose `row` from, or that span the range of
             `feature`.
