@@ -1,21 +1,19 @@
 """Decimal digits that a formula loses to rounding, node by node."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from scipy.special import xlogy
 from sklearn.utils import check_array
 
 from .._validation import as_host, check_weights
-from ._parse import GPLEARN, parse_formula
+from ._engines import gplearn_tape, read_formulas
+from ._parse import parse_formula
 from ._tape import (
-    ARITY,
     BINARY,
-    FUNCTIONS,
     PROTECTED,
     Tape,
     check_columns,
-    push,
     texts,
     value,
 )
@@ -434,47 +432,50 @@ def as_tape(expr, *, feature_names=None, n_features=None, protected=None):
     """The tape of anything that holds a formula; see `effective_information`."""
     if isinstance(expr, Tape):
         return expr
-    if hasattr(expr, "_program"):  # a fitted gplearn estimator
-        expr = expr._program
     if hasattr(expr, "program") and hasattr(expr, "execute"):
-        return _from_gplearn(expr.program)
-    if callable(getattr(expr, "formula", None)):
-        expr = expr.formula()
+        return gplearn_tape(expr)
     if type(expr).__module__.partition(".")[0] == "sympy":
         expr = str(expr)
-    if not isinstance(expr, str):
-        raise TypeError(
-            "expr must be text, a sympy expression, a gplearn program or an estimator "
-            f"with a formula() method, got {type(expr).__name__}."
+    if isinstance(expr, str):
+        return parse_formula(
+            expr,
+            feature_names=feature_names,
+            n_features=n_features,
+            protected=protected,
         )
-    return parse_formula(
-        expr, feature_names=feature_names, n_features=n_features, protected=protected
-    )
+    if not hasattr(expr, "fit") and not hasattr(expr, "formula"):
+        raise TypeError(
+            "expr must be text, a sympy expression, a gplearn program or a fitted "
+            f"estimator with a formula, got {type(expr).__name__}."
+        )
+    tapes = read_formulas(expr)
+    if len(tapes) != 1:
+        raise ValueError(
+            f"{type(expr).__name__} has {len(tapes)} formulas, one for each class. "
+            "Pass the text of one of them, from its formula() method."
+        )
+    return tapes[0]
 
 
-def _from_gplearn(program):
-    """gplearn keeps the nodes in prefix order; its functions are protected."""
-    ops, args, waiting = [], [], []
-    for node in program:
-        if isinstance(node, Integral):
-            push(ops, args, "x", int(node))
-        elif isinstance(node, Real):
-            push(ops, args, "const", float(node))
-        else:
-            name = GPLEARN.get(node.name, node.name)
-            if name not in FUNCTIONS or ARITY[FUNCTIONS[name][0]] != node.arity:
-                raise ValueError(
-                    f"The gplearn program calls {node.name!r}, whose derivative is not "
-                    f"known. Known: {', '.join(sorted(FUNCTIONS))}."
-                )
-            waiting.append([*FUNCTIONS[name], node.arity])
-            continue
-        while waiting:  # an operand is complete
-            waiting[-1][2] -= 1
-            if waiting[-1][2]:
-                break
-            push(ops, args, *waiting.pop()[:2])
-    return Tape(ops, args)
+def _names_of_estimator(expr, X):
+    """Names that a fitted estimator gives to the columns, which must be those of X."""
+    names = getattr(expr, "feature_names_in_", None)
+    n_features = getattr(expr, "n_features_in_", None)
+    if n_features is not None and n_features != np.shape(X)[-1]:
+        raise ValueError(
+            f"X has {np.shape(X)[-1]} columns, but {type(expr).__name__} was fitted on "
+            f"{n_features}."
+        )
+    if names is None:
+        return None
+    names = [str(name) for name in names]
+    columns = list(getattr(X, "columns", names))
+    if columns != names and all(isinstance(c, str) for c in columns):
+        raise ValueError(
+            f"The columns of X must be those that {type(expr).__name__} was fitted on, "
+            f"in their order: {names}, got {columns}."
+        )
+    return names
 
 
 def check_rows(X, feature_names=None):
@@ -549,14 +550,16 @@ def effective_information(
     expr : str, sympy expression, gplearn program or estimator
         Text may be infix with ``**`` or ``^``, what sympy, PySR or operon print, or
         calls such as ``add(mul(X0, X1), 0.5)``. A sympy expression is read as
-        ``str(expr)``: sympy has reordered and merged terms before. A program of gplearn
-        has gplearn's protected functions. Any object with a ``formula()`` method that
-        returns text serves too, such as a fitted signomial regressor.
+        ``str(expr)``: sympy has reordered and merged terms before. Programs of gplearn
+        keep all digits of their constants and gplearn's protected functions. Fitted
+        estimators: those with a ``formula()`` method such as `ECSELRegressor`, and the
+        regressors of gplearn, pyoperon and PySR.
     X : array-like of shape (n_samples, n_features)
         The inputs at which the formula is to be judged, finite.
     feature_names : sequence of str, default=None
-        Names of the columns in the text. If None, those of a data frame, or else x0,
-        x1, ... (also X0 or x_0). For operon, which counts from one, give X1, X2, ...
+        Names of the columns in the text; estimators know their own. If None, those of
+        a data frame, or else x0, x1, ... (also X0 or x_0). For text of operon, which
+        counts from one, give X1, X2, ...
     aggregate : {"mean", "logmean", "median"} or float in (0, 1), default="mean"
         How a node's rows become one number. "mean": half the log10 of the mean squared
         amplification, as in the paper; a few rows close to a cancellation decide it,
@@ -625,8 +628,8 @@ def effective_information(
     0.39
     """
     check_options(aggregate, on_invalid, protected)
-    if feature_names is None and not hasattr(X, "columns"):
-        feature_names = getattr(expr, "feature_names_in_", None)
+    if hasattr(expr, "fit") and feature_names is None:
+        feature_names = _names_of_estimator(expr, X)
     X, feature_names = check_rows(X, feature_names)
     if sample_weight is not None:
         sample_weight = check_weights(sample_weight, X)

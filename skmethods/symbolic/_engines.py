@@ -46,7 +46,7 @@ def read_formulas(estimator):
             texts = list(texts.values())
         return _parsed([texts] if isinstance(texts, str) else texts, estimator)
     if hasattr(estimator, "_program"):
-        return [_gplearn_tape(estimator._program)]
+        return [gplearn_tape(estimator._program)]
     if hasattr(estimator, "model_") and hasattr(estimator, "get_model_string"):
         return [_finite(operon_tape(estimator.model_, operon_columns(estimator)))]
     if callable(getattr(estimator, "sympy", None)):
@@ -76,7 +76,7 @@ def read_candidates(engine):
         tapes = _parsed(texts, engine)
     elif hasattr(engine, "_programs"):
         last = [program for program in engine._programs[-1] if program is not None]
-        tapes = [_gplearn_tape(engine._program), *map(_gplearn_tape, last)]
+        tapes = [gplearn_tape(engine._program), *map(gplearn_tape, last)]
     elif hasattr(engine, "pareto_front_"):
         columns = operon_columns(engine)
         tapes = [operon_tape(entry["tree"], columns) for entry in engine.pareto_front_]
@@ -204,7 +204,7 @@ def operon_tape(tree, columns, factors=None):
 # -- gplearn ---------------------------------------------------------------------------
 
 
-def _gplearn_tape(program):
+def gplearn_tape(program):
     """The tape of a gplearn program.
 
     Its text has constants of three decimals, so the program itself is read.

@@ -36,7 +36,7 @@ _OPERATORS = {
 }
 
 #: gplearn's functions return a finite number everywhere.
-GPLEARN = {"div": "pdiv", "sqrt": "sqrtabs", "log": "plog", "inv": "pinv"}
+_GPLEARN = {"div": "pdiv", "sqrt": "sqrtabs", "log": "plog", "inv": "pinv"}
 _MANY = ("add", "mul", "max", "min")  # of two operands or more
 _HINTS = {
     "=": "Give the right-hand side only.",
@@ -138,7 +138,7 @@ class _Reader:
 
     def call(self, name, n, where):
         """Write the call of a function on the last n operands."""
-        name = GPLEARN.get(name, name) if self.protected else name
+        name = _GPLEARN.get(name, name) if self.protected else name
         op, arg = FUNCTIONS[name]
         arity = ARITY[op]
         if n != arity and not (n > 2 and op in _MANY):
@@ -249,8 +249,14 @@ def _check_powers(tape):
             stack.append(
                 np.float64(arg) if op == "const" else value(op, arg, *operands)
             )
-            tower = op in ("pow", "powc") and operands[0] != 0
-            if tower and np.isinf(stack[-1]) and np.isfinite(operands).all():
+            # A square or cube may overflow, as an exponential may: that is a value.
+            tower = op == "pow" or (op == "powc" and abs(arg) > 3)
+            if (
+                tower
+                and operands[0] != 0
+                and np.isinf(stack[-1])
+                and np.isfinite(operands).all()
+            ):
                 text = tape.subtree(i).to_text(precision=6)
                 raise ValueError(f"The formula holds {text[:60]}: too large a number.")
 

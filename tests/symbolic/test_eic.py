@@ -10,7 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from skmethods import EICResult, effective_information, random_formulas
+from skmethods import (
+    ECSELClassifier,
+    ECSELRegressor,
+    EICResult,
+    effective_information,
+    random_formulas,
+)
 from skmethods.symbolic._eic import (
     BINARY_CONDITION,
     UNARY_CONDITION,
@@ -440,19 +446,40 @@ def test_frames_name_the_columns():
     assert effective_information("x0*x1", plain) == got
 
 
-def test_estimators_with_a_formula():
-    class Law:
-        feature_names_in_ = np.array(["width", "lambda"], dtype=object)
-
-        def formula(self):
-            return "2*width**2/lambda"
-
+@pytest.mark.parametrize("names", [["width", "height"], ["a b", "lambda"]])
+def test_estimators_with_a_formula(names):
     X = np.random.default_rng(0).uniform(1, 3, (60, 2))
-    frame, model = pd.DataFrame(X, columns=["width", "lambda"]), Law()
-    expected = effective_information(model.formula(), frame)
+    frame = pd.DataFrame(X, columns=names)
+    model = ECSELRegressor().fit(frame, np.pi * X[:, 0] ** 2 / X[:, 1])
+    indexed = model.formula(feature_names=["x0", "x1"], precision=None)
+    expected = effective_information(indexed, X)
     assert effective_information(model, frame) == expected
-    assert effective_information(model, X) == expected  # by feature_names_in_
+    assert effective_information(model, X) == expected
     assert 0 < expected < 1
+    # All digits of the constants count, and the report has the names.
+    result = effective_information(model, X, return_details=True)
+    assert result.tape == parse_formula(indexed)
+    assert names[0] in result.report()
+    with pytest.raises(ValueError, match="in their order"):
+        effective_information(model, frame[names[::-1]])
+    with pytest.raises(ValueError, match="X has 1 columns, but ECSELRegressor"):
+        effective_information(model, X[:, :1])
+
+
+def test_anything_with_a_formula():
+    class Law:
+        def formula(self):
+            return "x0*x1"
+
+    got = effective_information(Law(), [[1.0, 2.0]])
+    assert got == pytest.approx(0.5 * np.log10(3))
+
+
+def test_a_classifier_has_several():
+    X = np.random.default_rng(0).uniform(1, 3, (60, 2))
+    model = ECSELClassifier().fit(X, (X[:, 0] > X[:, 1]).astype(int) + (X[:, 0] > 2.5))
+    with pytest.raises(ValueError, match="3 formulas, one for each class"):
+        effective_information(model, X)
 
 
 def test_programs_of_gplearn_keep_every_digit_of_their_constants():
@@ -479,7 +506,7 @@ def test_programs_with_unknown_functions():
     program = gplearn_programs(1)[0]
     odd = make_function(function=np.add, name="odd", arity=2)
     program.program = [odd, 0, 1]
-    with pytest.raises(ValueError, match="calls 'odd', whose derivative"):
+    with pytest.raises(ValueError, match="'odd' was made by make_function"):
         effective_information(program, np.ones((3, 3)))
 
 
