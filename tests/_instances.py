@@ -213,8 +213,8 @@ _NET = {
 
 
 _TINY_SEARCH = {
-    "n_generations": 4,
-    "population_size": 20,
+    "n_generations": 3,
+    "population_size": 60,
     "max_length": 12,
     "optimizer_iterations": 1,
     "random_state": 0,
@@ -317,7 +317,7 @@ def _entries():
             make_data=line,
             parameters={
                 "max_terms": Matters(1, 2),
-                "exponents": Matters("auto", "rational"),
+                "exponents": Matters("auto", "real"),
                 "loss": Elsewhere(
                     "tests/symbolic/test_regressor.py::test_loss",
                     "loss='log' needs a positive target",
@@ -369,7 +369,7 @@ def _entries():
             instances=[
                 cls(**_TINY_SEARCH),
                 cls(mode="penalty", **_TINY_SEARCH),
-                cls(mode="objective", **_TINY_SEARCH | {"random_state": 2}),
+                cls(mode="objective", **_TINY_SEARCH),
             ],
             make_data=law,
             parameters={
@@ -379,8 +379,8 @@ def _entries():
                 ),
                 "delta_bic": Matters(0.0, 1e9),
                 "aggregate": Matters("logmean", "mean", attribute("eic_")),
-                "n_generations": Matters(4, 2),
-                "population_size": Matters(20, 30),
+                "n_generations": Matters(3, 1),
+                "population_size": Matters(60, 20),
                 "max_length": Matters(12, 4),
                 "allowed_symbols": Matters(None, "add,mul,constant,variable"),
                 "optimizer_iterations": Matters(1, 0),
@@ -396,7 +396,7 @@ def _entries():
                 "random_state": Matters(0, 1),
             },
             fitted_bytes=lambda est, X: sum(len(repr(c)) for c in est.candidates_),
-            grid={"n_generations": [2, 4]},
+            grid={"n_generations": [1, 3]},
             optional={"pyoperon": {}},
         ),
         "LESAMClassifier": lambda cls: Entry(

@@ -276,7 +276,8 @@ def _fitted(setting, B, odd, tol, budget, penalty, screen=True):
         if not loose:
             break
         # Few fits of one term too many are worth their last digits.
-        laws = [law for law in laws if _hope(setting, law) < budget.best.mdl]
+        if len(budget.best.B) < K:
+            laws = [law for law in laws if _hope(setting, law) < budget.best.mdl]
         if not laws:
             return []
         B = np.stack([law.B for law in laws])
@@ -394,17 +395,25 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
 
 
 def finish(setting, budget):
-    """With strict least squares: the numbers of all laws by equal weights again."""
-    if not (setting.strict and setting.relative):
-        return
-    setting.weigh(None)
+    """The numbers of the best law by the weights that suit it.
+
+    With strict least squares those are equal, for all laws.
+    """
 
     def again(law):
         new = setting.refit(law.B, law.snapped, law.odd)
         return new if np.isfinite(new.mdl) else law
 
-    budget.best = again(budget.best)
-    budget.laws = [budget.best] + [again(law) for law in budget.laws]
+    best = budget.best
+    if setting.strict:
+        if setting.relative:
+            setting.weigh(None)
+            budget.best = again(best)
+            budget.laws = [budget.best, *map(again, budget.laws)]
+    elif setting.relative or best.proportional:
+        setting.weigh(best if best.proportional else None)
+        budget.best = again(best)
+        budget.laws.append(budget.best)
 
 
 class Budget:

@@ -38,6 +38,8 @@ class Law(NamedTuple):
         Description length; infinite for a law that is refused.
     normal : ndarray
         As in ``State``.
+    error : float
+        Sum of squared residuals by the original weights; `rss` is by those of the fit.
     proportional : bool
         The residuals are described in fewer bits as noise proportional to the law.
     """
@@ -50,6 +52,7 @@ class Law(NamedTuple):
     rss: float
     mdl: float
     normal: np.ndarray
+    error: float = np.inf
     proportional: bool = False
 
 
@@ -97,13 +100,13 @@ def description_length(rss, n, n_terms, exponent_cost, floor):
     return fit + np.log(max(n, 2.0)) * n_terms + exponent_cost + 2 * np.log2(n_terms)
 
 
-def real_cost(n):
+def real_cost(n, prior=REAL_PRIOR):
     """Cost of an exponent that is a real number estimated from n rows.
 
     ``log n + 1`` as for a coefficient, and what it takes to believe that an exponent
-    is no simple fraction: `REAL_PRIOR`.
+    is no simple fraction.
     """
-    return np.log(max(n, 2.0)) + 1.0 + REAL_PRIOR
+    return np.log(max(n, 2.0)) + 1.0 + prior
 
 
 class Setting:
@@ -130,6 +133,7 @@ class Setting:
         self.loss = "log" if loss == "log" else "squared"
         self.lower, self.upper, self.whole = lower, upper, whole
         self.admissible = admissible
+        self.real_cost = real_cost(n, 0.0 if exponents == "real" else REAL_PRIOR)
         self.base = rows
         self._use(rows)
 
@@ -154,7 +158,7 @@ class Setting:
 
     def exponent_cost(self, B, snapped):
         """Cost of all exponents of a law, or of each in a batch of laws."""
-        whole = np.where(snapped, 2 * fraction_cost(B), real_cost(self.n))
+        whole = np.where(snapped, 2 * fraction_cost(B), self.real_cost)
         return whole.sum(axis=(-2, -1))
 
     def parity(self, B):
@@ -175,13 +179,15 @@ class Setting:
             or (self.admissible is not None and not self.admissible(B, coef, shift))
         ):
             return law
-        fit, proportional = self._fit_length(law)
+        fit, error, proportional = self._fit_length(law)
         cost = self.exponent_cost(B, snapped)
         mdl = fit + description_length(self.n, self.n, len(B), cost, 0.0)
-        return law._replace(mdl=float(mdl), proportional=proportional)
+        return law._replace(
+            mdl=float(mdl), error=float(error), proportional=proportional
+        )
 
     def _fit_length(self, law):
-        """``n log(RSS / n)``, and whether the noise is better called proportional.
+        """``n log(RSS / n)``, RSS, and whether the noise is better called proportional.
 
         Least squares under noise that is proportional to the law fits extra terms to
         the few rows where it is largest; the description length must not reward
@@ -190,7 +196,7 @@ class Setting:
         """
         rows, total = self.base, self.base.weight.sum()
         if self.loss == "log":
-            return self.n * np.log(max(law.rss, self.floor) / total), False
+            return self.n * np.log(max(law.rss, self.floor) / total), law.rss, False
         rss = relative = logs = 0.0
         for chunk in row_chunks(rows, len(law.B)):
             z = self.values(law, chunk)
@@ -202,7 +208,7 @@ class Setting:
         additive = np.log(max(rss, FLOOR * rows.yy) / total)
         other = np.log(max(relative, FLOOR * total) / total) + 2 * logs / total
         proportional = bool(np.isfinite(other) and other < additive)
-        return self.n * (other if proportional else additive), proportional
+        return self.n * (other if proportional else additive), rss, proportional
 
     def values(self, law, chunk):
         """The law at some rows."""
@@ -233,7 +239,9 @@ class Setting:
                 else:
                     D -= values @ follow
                     residual = rows.y[chunk] - values @ law.coef
-                    meat = meat + (D * (weight[:, 0] * residual**2)[:, None]).T @ D
+                    # Base weights count rows, the others are of the residuals.
+                    each = weight[:, 0] ** 2 / self.base.weight[chunk] * residual**2
+                    meat = meat + (D * each[:, None]).T @ D
             if not second:
                 unit = 1 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
                 scaled = gram * unit[:, None] * unit + 1e-13 * np.eye(K)
@@ -367,7 +375,9 @@ def rounding_path(law, setting):
         more[np.isnan(near)] = np.nan
         here = max(law.rss + lost, floor)
         change = n * np.log(np.maximum(law.rss + lost + more, floor) / here)
-        change += 2 * fraction_cost(np.where(np.isnan(near), 0, near)) - real_cost(n)
+        change += (
+            2 * fraction_cost(np.where(np.isnan(near), 0, near)) - setting.real_cost
+        )
         change[np.isnan(near)] = np.inf
         at = int(np.argmin(change))
         i, g = divmod(at, change.shape[1])
@@ -563,7 +573,7 @@ def _improve_row(law, setting, k):
     rss, without, now = _substitutions(setting, law, k, new)
     others = np.arange(K) != k
     fixed = setting.exponent_cost(law.B[others], law.snapped[others])
-    costs = np.where(marks, 2 * fraction_cost(new), real_cost(setting.n)).sum(axis=1)
+    costs = np.where(marks, 2 * fraction_cost(new), setting.real_cost).sum(axis=1)
     length = description_length(rss, setting.n, K, fixed + costs, setting.floor)
     own = setting.exponent_cost(law.B, law.snapped)
     here = description_length(now, setting.n, K, own, setting.floor)
@@ -599,19 +609,22 @@ def _best_replacement(law, setting, k, new, marks):
     return _first_better(law, setting, k, new, marks, length, here)
 
 
-def exponent_errors(law, n):
+def exponent_errors(law, setting):
     """Standard errors of the exponents; NaN for those that are fractions.
 
-    From the linearised problem: ``sigma**2 (J^T J)^-1`` with the coefficients
-    projected out and ``sigma**2 = RSS / (n - number of fitted numbers)``.
+    Those of the sandwich estimate with the coefficients projected out, times
+    ``sqrt(n / (n - p))`` for p fitted numbers.
     """
     errors = np.full(law.B.size, np.nan)
     free = np.flatnonzero(~law.snapped.ravel())
-    left = n - len(free) - len(law.B)
+    left = setting.n - len(free) - len(law.B)
     if len(free) and left > 0:
-        normal = law.normal[np.ix_(free, free)]
+        normal = setting.information(law)[np.ix_(free, free)]
         diagonal = np.diag(normal)
-        unit = 1 / np.sqrt(np.maximum(diagonal, 1e-300))
+        # An exponent that nothing depends on has no finite error: NaN as well.
+        told = diagonal > 1e-14 * diagonal.max(initial=0)
+        free, normal = free[told], normal[np.ix_(told, told)]
+        unit = 1 / np.sqrt(diagonal[told])
         scaled = normal * unit[:, None] * unit
         inverse = np.linalg.pinv(scaled, hermitian=True, rcond=1e-14)
         variance = np.maximum(np.diag(inverse), 0) * unit**2

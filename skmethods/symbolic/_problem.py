@@ -91,8 +91,9 @@ class Problem:
 
     def rss(self, law):
         """Weighted sum of squared residuals in the units of y (or of log y)."""
-        unit = 1.0 if self.setting.loss == "log" else self.scale**2
-        return law.rss * self.weight_unit * unit
+        unit = 1.0 if self.setting.loss == "log" else self.scale
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.float64(law.error) * self.weight_unit * unit * unit)
 
 
 def most_terms(X, n, max_terms):

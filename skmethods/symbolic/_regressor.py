@@ -243,6 +243,8 @@ class ECSELRegressor(
         self : object
         """
         X, y = check_table(self, X, y, reset=True, dtype=np.float64, y_numeric=True)
+        if y.dtype.kind not in "biuf":
+            raise ValueError(f"y must hold numbers; got an array of dtype {y.dtype}.")
         weight = check_weights(sample_weight, X).astype(np.float64)
         lower, upper = self._check_parameters(X.shape[1])
         y = y.astype(np.float64)
@@ -416,14 +418,16 @@ class ECSELRegressor(
         }
         proportional = best.proportional or self.loss == "log"
         noise = "proportional" if proportional else "additive"
-        return self._attributes(self._in_units(problem, best), found, path, noise) | {
+        first = self._in_units(problem, best, errors=True)
+        return self._attributes(first, found, path, noise) | {
             "n_iter_": max(budget.count, 1)
         }
 
     @staticmethod
-    def _in_units(problem, law):
+    def _in_units(problem, law, errors=False):
         exponents, coef, order = problem.written(law)
-        errors = exponent_errors(law, problem.n)[order]
+        if errors:
+            errors = exponent_errors(law, problem.setting)[order]
         return exponents, coef, law.snapped[order], errors
 
     def _attributes(self, best, found, path, noise):
