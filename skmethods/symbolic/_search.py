@@ -124,8 +124,8 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
         "add,sub,mul,div,constant,variable,sqrt,square,exp,log,sin,cos".
     optimizer_iterations : int, default=5
         Levenberg-Marquardt steps on the constants of each new formula.
-    max_time : float or None, default=None
-        Seconds after which the search ends with the generation at hand. Then the result
+    max_time : int or None, default=None
+        Whole seconds after which the search ends with the generation at hand. Then the result
         depends on the speed of the machine.
     n_rows : int or None, default=64
         Training rows for EIC, drawn at random where there are more; None takes all.
@@ -218,7 +218,7 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
         "max_length": [Interval(Integral, 3, None, closed="left")],
         "allowed_symbols": [str, None],
         "optimizer_iterations": [Interval(Integral, 0, None, closed="left")],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "max_time": [Interval(Integral, 1, None, closed="left"), None],
         "n_rows": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],

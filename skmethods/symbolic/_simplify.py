@@ -105,13 +105,14 @@ def core(tape):
     Returns
     -------
     (above, below) or None
-        As of `parts`; None for a constant, and for what cannot be simplified.
+        As of `parts`; None for a constant.
     """
     while True:
         try:
             _, above, below = parts(tape)
-        except (ZeroDivisionError, OverflowError):
-            return None
+        except (ZeroDivisionError, OverflowError):  # as it is, then
+            nodes = list(zip(tape.ops, tape.args, strict=True))
+            return ([nodes], []) if tape.features else None
         if not above and not below:
             return None
         if not below and len(above) == 1 and above[0][-1][0] in ("add", "sub"):
