@@ -125,8 +125,8 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
     optimizer_iterations : int, default=5
         Levenberg-Marquardt steps on the constants of each new formula.
     max_time : int or None, default=None
-        Whole seconds after which the search ends with the generation at hand. Then the result
-        depends on the speed of the machine.
+        Whole seconds after which the search ends with the generation at hand. Then the
+        result depends on the speed of the machine.
     n_rows : int or None, default=64
         Training rows for EIC, drawn at random where there are more; None takes all.
     n_jobs : int or None, default=None
