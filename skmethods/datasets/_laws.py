@@ -216,7 +216,7 @@ def make_signomial(
     )
     size = np.exp(rng.uniform(np.log(0.5), np.log(2.0), n_terms))
     sign = rng.choice([-1.0, 1.0], n_terms)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         coef = size / np.sqrt(_mean_square(exponents, float(low), float(high)))
     if not (np.isfinite(coef) & (coef > 1e-300)).all():
         raise ValueError(

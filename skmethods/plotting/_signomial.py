@@ -111,8 +111,8 @@ def _need(estimator, method, kind):
     if not hasattr(estimator, method):
         raise TypeError(
             f"{type(estimator).__name__} has no {method}(), which kind={kind!r} draws. "
-            "Pass a signomial model such as ECSELClassifier, or a Pipeline that ends in "
-            "one."
+            "Pass a signomial model such as ECSELClassifier, or a Pipeline that ends "
+            "in one."
         )
     _check_fitted(estimator)
 
