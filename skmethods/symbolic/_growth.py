@@ -206,8 +206,7 @@ def polynomials(setting, max_terms):
     )[0]
     values = values * np.sqrt(few.weight)
     values /= np.maximum(np.sqrt((values * values).sum(axis=1)), 1e-300)[:, None]
-    R = np.linalg.qr(np.vstack([values, few.y * np.sqrt(few.weight)]).T, mode="r")
-    A, y = R[:, :-1], R[:, -1]
+    A = np.linalg.qr(np.vstack([values, few.y * np.sqrt(few.weight)]).T, mode="r")
     keep = np.arange(len(B))
     found = []
     while len(keep):
@@ -216,8 +215,13 @@ def polynomials(setting, max_terms):
             found.append(law)
         if len(keep) == 1:
             break
-        inverse = np.linalg.pinv(A[:, keep], rcond=1e-15)
-        increase = (inverse @ y) ** 2 / np.maximum((inverse**2).sum(axis=1), 1e-300)
+        R = np.linalg.qr(A[:, [*keep, -1]], mode="r")
+        R, right = R[: len(keep), :-1], R[: len(keep), -1]
+        step = np.arange(len(keep))
+        pivots = R[step, step]
+        R[step, step] = np.where(np.abs(pivots) > 1e-14, pivots, 1e-14)
+        inverse = np.linalg.inv(R)
+        increase = (inverse @ right) ** 2 / (inverse**2).sum(axis=1)
         keep = np.delete(keep, np.argmin(increase))
     return [law for law in found if np.isfinite(law.mdl)]
 
@@ -381,13 +385,13 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
             best = budget.best = top
         if best.rss <= EXACT * setting.target or budget.spent:
             break
-        if K == 1 and max_terms > 1 and setting.exponents != "real":
+        if K == 2 and improved and setting.exponents != "real":
             laws = polynomials(setting, max_terms)
             budget.laws += laws
             best = budget.best = min([best, *laws], key=lambda law: law.mdl)
             if best.rss <= EXACT * setting.target:
                 break
-        elif not improved and K > 1 and K > len(best.B):
+        if not improved and K > 1 and K > len(best.B):
             break
         # The next size starts from the best rounded law and the best real ones.
         same_size = [law for law in found if len(law.B) == K][:1]
