@@ -316,7 +316,7 @@ class EICSelectedRegressor(
     >>> model.formula()
     '3*x0/x1**2'
     >>> print(f"{model.eic_:.2f}")
-    0.43
+    0.48
     """
 
     _parameter_constraints = {
@@ -368,7 +368,8 @@ class EICSelectedRegressor(
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; None gives every row the weight 1.
+            Non-negative; None gives every row the weight 1. They count observations:
+            their sum is the n of BIC, so do not scale them to a sum of 1.
         **fit_params : dict
             Passed to the engine's ``fit``.
 

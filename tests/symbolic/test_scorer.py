@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import make_scorer, mean_absolute_error, r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -101,6 +102,29 @@ def test_cross_val_score_in_workers(data):
     there = cross_val_score(Law(), X, y, cv=3, scoring=EICScorer(), n_jobs=2)
     assert np.array_equal(here, there)
     assert np.isfinite(here).all()
+
+
+def test_beside_other_metrics_and_with_metadata_routing(data):
+    X, y = data
+    scoring = {"sanity": EICScorer(metric=None), "r2": "r2"}
+    for routing in (False, True):
+        with sklearn.config_context(enable_metadata_routing=routing):
+            search = GridSearchCV(
+                Law(),
+                {"text": [UNSTABLE, STABLE]},
+                cv=3,
+                scoring=scoring,
+                refit="sanity",
+            ).fit(X, y)
+            assert search.best_params_["text"] == STABLE
+            both = search.cv_results_
+            alone = GridSearchCV(
+                Law(), {"text": [UNSTABLE, STABLE]}, cv=3, scoring=EICScorer()
+            ).fit(X, y)
+        np.testing.assert_allclose(
+            alone.cv_results_["mean_test_score"],
+            both["mean_test_r2"] + both["mean_test_sanity"],
+        )
 
 
 def test_pipeline_is_scored_on_what_its_last_step_sees(data):

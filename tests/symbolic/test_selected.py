@@ -255,6 +255,15 @@ def test_engines_of_others(make):
     assert tight.formula_ == best.formula
 
 
+def test_an_estimator_that_selects_is_an_engine_too():
+    X, y = law()
+    inner = EICSelectedRegressor(estimator=Listed(), delta_bic=1e9)
+    outer = EICSelectedRegressor(estimator=inner, delta_bic=0.0).fit(X, y)
+    assert outer.estimator_.formula_ == "1.5"
+    plain = EICSelectedRegressor(estimator=Listed(), delta_bic=0.0).fit(X, y)
+    assert outer.formula_ == plain.formula_ != "1.5"
+
+
 def test_pysr_double():
     X, y = law()
 
@@ -341,19 +350,21 @@ def test_rows_without_a_value_get_the_mean_of_y_and_a_warning():
     np.testing.assert_array_equal(values[[0, 2, 4]], np.log(new[[0, 2, 4], 0]))
 
 
-@pytest.mark.parametrize("make", [operon, gplearn], ids=["operon", "gplearn"])
-def test_pickles_predict_in_a_fresh_process(make):
+def test_pickles_predict_in_a_fresh_process():
     """Also with pyoperon, whose own fitted estimators cannot be pickled."""
     X, y = law()
-    model = EICSelectedRegressor(estimator=make()).fit(X, y)
-    expected = model.predict(X)
-    if make is operon:
-        with pytest.raises(TypeError):
-            pickle.dumps(model.estimator_)
-    back = pickle.loads(pickle.dumps(model))
-    assert hasattr(back, "estimator_") == (make is gplearn)
-    assert hasattr(model, "estimator_"), "pickling took something away"
-    assert back.candidates_ == model.candidates_
-    assert np.array_equal(copy.deepcopy(model).predict(X), expected)
-    (there,), _ = in_fresh_process([model], X)
-    assert np.array_equal(there["predict"], expected)
+    models = [
+        EICSelectedRegressor(estimator=e).fit(X, y) for e in (operon(), gplearn())
+    ]
+    expected = [model.predict(X) for model in models]
+    with pytest.raises(TypeError):
+        pickle.dumps(models[0].estimator_)
+    for model, values, kept in zip(models, expected, (False, True), strict=True):
+        back = pickle.loads(pickle.dumps(model))
+        assert hasattr(back, "estimator_") == kept
+        assert hasattr(model, "estimator_"), "pickling took something away"
+        assert back.candidates_ == model.candidates_
+        assert np.array_equal(copy.deepcopy(model).predict(X), values)
+    there, _ = in_fresh_process(models, X)
+    for found, values in zip(there, expected, strict=True):
+        assert np.array_equal(found["predict"], values)
