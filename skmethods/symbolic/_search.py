@@ -167,8 +167,8 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
     Operon gives every variable a factor. In the result the constants of a product are
     joined into one. Operon fits the scale and the offset of each formula; here they are
     fitted again in double precision, once with an offset and once without. Columns
-    whose largest magnitude is beyond 2\\*\\*±10 are multiplied by a power of two for
-    operon, which computes in single precision, and the factors are put into the
+    whose largest magnitude is above 1024 or below 1/1024 are multiplied by a power of
+    two for operon, which computes in single precision, and the factors are put into the
     constants. A column with a large offset, such as a date in seconds, loses its digits
     there: subtract the offset first.
 

@@ -288,8 +288,9 @@ class EICSelectedRegressor(
     twice. Errors below 64 rounding units of y count as equal. A candidate
     without a finite value at some training row is never chosen.
 
-    Constants are taken as the engine found them; the formula predicts what the engine
-    would with the same candidate. gplearn's protected functions keep their protection
+    Constants are taken as the engine found them. The formula alone predicts: what an
+    engine does besides, such as limiting the inputs to the range of the training rows
+    (`clip` of `ECSELRegressor`), is not part of it. gplearn's protected functions keep their protection
     (they are written ``pdiv``, ``plog``, ``sqrtabs``, ``pinv``).
 
     `sample_weight` reaches the engine and the choice. An engine that takes none is
