@@ -290,8 +290,8 @@ class EICSelectedRegressor(
 
     Constants are taken as the engine found them. The formula alone predicts: what an
     engine does besides, such as limiting the inputs to the range of the training rows
-    (`clip` of `ECSELRegressor`), is not part of it. gplearn's protected functions keep their protection
-    (they are written ``pdiv``, ``plog``, ``sqrtabs``, ``pinv``).
+    (`clip` of `ECSELRegressor`), is not part of it. gplearn's protected functions keep
+    their protection (they are written ``pdiv``, ``plog``, ``sqrtabs``, ``pinv``).
 
     `sample_weight` reaches the engine and the choice. An engine that takes none is
     refused with weights.
