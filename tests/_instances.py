@@ -295,7 +295,7 @@ def _entries():
                 "tol": Matters(0.0, 1e-1, attribute("n_iter_")),
                 "batch_size": Matters(8, 16, given={"solver": "adam", "max_iter": 2}),
                 "learning_rate": Matters(
-                    0.02, 0.05, given={"solver": "adam", "max_iter": 2}
+                    0.02, 0.1, given={"solver": "adam", "max_iter": 2}
                 ),
                 "class_weight": Matters(None, {0: 1.0, 1: 5.0}),
                 "refit_support": Matters(False, True, given={"l1": 0.02}),

@@ -96,17 +96,19 @@ class ECSELClassifier(
     n_init : int, default=1
         Number of starts, those after the first random. The lowest penalised loss wins.
     solver : {"lbfgs", "adam"}, default="lbfgs"
-        "lbfgs" is L-BFGS-B on all rows; "adam" is proximal Adam on mini-batches in
-        torch, ended by L-BFGS-B on at most 20 000 rows, for hundreds of thousands of
-        rows.
+        "lbfgs" is L-BFGS-B on all rows. "adam" is proximal Adam on mini-batches in
+        torch, ended by L-BFGS-B on at most 20 000 rows; it is there for accelerators:
+        on a CPU, 100 000 rows of 30 columns took both about as long, and "lbfgs" ended
+        with a loss 1 % lower.
     max_iter : int, default=1000
         Iterations of one start; epochs with "adam".
     tol : float, default=1e-6
         L-BFGS-B stops when no entry of the projected gradient exceeds it. For "adam"
-        also the relative fall of an epoch's loss that counts as progress.
-    batch_size : int, default=256
+        a thousand times it is also the relative fall of an epoch's loss that counts as
+        progress.
+    batch_size : int, default=1024
         Rows per step of "adam".
-    learning_rate : float, default=0.02
+    learning_rate : float, default=0.05
         Step of "adam", halved when an epoch brings no progress.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
@@ -230,8 +232,8 @@ class ECSELClassifier(
         solver="lbfgs",
         max_iter=1000,
         tol=1e-6,
-        batch_size=256,
-        learning_rate=0.02,
+        batch_size=1024,
+        learning_rate=0.05,
         class_weight=None,
         refit_support=False,
         device="cpu",

@@ -12,7 +12,9 @@ from ._logistic import LIMIT, Parameters, SignomialLoss, minimise, penalised
 #: Rows that the closing L-BFGS-B iterations see.
 N_POLISH = 20_000
 #: Epochs without progress until the step is halved, and how often it is.
-_PATIENCE, _CUTS = 3, 5
+_PATIENCE, _CUTS = 2, 5
+#: Progress is a relative fall of the loss by this many times the tolerance.
+_PROGRESS = 1e3
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
 
 
@@ -61,7 +63,7 @@ def proximal_adam(
     max_iter : int
         Epochs at most.
     tol : float
-        A relative fall of an epoch's loss below it counts as no progress.
+        A relative fall of an epoch's loss below a thousand times it is no progress.
     batch_size : int
     learning_rate : float
         Halved after some epochs without progress, at most five times.
@@ -92,15 +94,18 @@ def proximal_adam(
     codes = torch.tensor(codes, device=device)
     scaled = weight * (n / weight.sum())
     weight = torch.tensor(scaled, dtype=torch.float32, device=device)
-    values = [
-        torch.tensor(a, dtype=torch.float32, device=device, requires_grad=True)
-        for a in start
-    ]
-    moments = [(torch.zeros_like(v), torch.zeros_like(v)) for v in values]
-    trained = values if fit_intercept else values[:2]
+    flat = torch.tensor(  # one tensor, so that a step is few operations
+        np.concatenate([a.ravel() for a in start]), dtype=torch.float32, device=device
+    ).requires_grad_()
+    sizes = [a.size for a in start]
+    mean, square = torch.zeros_like(flat), torch.zeros_like(flat)
+
+    def parts(v):
+        return [a.reshape(s.shape) for a, s in zip(v.split(sizes), start, strict=True)]
 
     def host():
-        return Parameters(*(v.detach().cpu().double().numpy().copy() for v in values))
+        now = flat.detach().cpu().double().clone()  # nothing of it is written later
+        return Parameters(*(a.numpy() for a in parts(now)))
 
     best, best_loss, reference = start, np.inf, np.inf
     waited = cuts = step = 0
@@ -112,22 +117,24 @@ def proximal_adam(
             for first, last in batch_bounds(n, batch_size):
                 batch = order[first:last]
                 loss = _batch_loss(
-                    torch, rows[batch], codes[batch], weight[batch], *values, l2
+                    torch, rows[batch], codes[batch], weight[batch], *parts(flat), l2
                 )
-                gradients = torch.autograd.grad(loss, trained)
+                (g,) = torch.autograd.grad(loss, flat)
                 step += 1
                 with torch.no_grad():
-                    penalty = l1 * values[0].abs().sum()
+                    exponents = flat[: sizes[0]]
+                    penalty = l1 * exponents.abs().sum()
                     total += (loss + penalty) * ((last - first) / n)
-                    for i, (v, g) in enumerate(zip(trained, gradients, strict=True)):
-                        mean, square = moments[i]
-                        mean.lerp_(g, 1 - _BETA1)
-                        square.mul_(_BETA2).addcmul_(g, g, value=1 - _BETA2)
-                        size = (square / (1 - _BETA2**step)).sqrt_() + _EPS
-                        size = learning_rate / size
-                        v -= size * mean / (1 - _BETA1**step)
-                        if i == 0 and l1 > 0:
-                            v.copy_(v.sign() * (v.abs() - l1 * size).clamp_(min=0))
+                    if not fit_intercept:
+                        g[-sizes[2] :] = 0
+                    mean.lerp_(g, 1 - _BETA1)
+                    square.mul_(_BETA2).addcmul_(g, g, value=1 - _BETA2)
+                    size = (square / (1 - _BETA2**step)).sqrt_().add_(_EPS)
+                    size = size.reciprocal_().mul_(learning_rate)
+                    flat.addcmul_(size, mean, value=-1 / (1 - _BETA1**step))
+                    if l1 > 0:
+                        limit = l1 * size[: sizes[0]]
+                        exponents -= exponents.clamp(-limit, limit)
             value, now = float(total), host()
             if not (np.isfinite(value) and all(np.isfinite(a).all() for a in now)):
                 return best, epoch + 1, False, False
@@ -135,7 +142,7 @@ def proximal_adam(
                 best, best_loss = now, value
             if callback(now, value):
                 return best, epoch + 1, True, False
-            progress = value < reference - tol * abs(reference)
+            progress = value < reference - _PROGRESS * tol * abs(reference)
             if epoch == 0 or progress:
                 reference, waited = value, 0
                 continue

@@ -679,7 +679,7 @@ def test_proximal_adam_by_itself_comes_near_the_minimum():
         l2=1e-4,
         fit_intercept=True,
         max_iter=300,
-        tol=1e-6,
+        tol=1e-7,
         batch_size=64,
         learning_rate=0.02,
         generator=torch.Generator().manual_seed(0),
