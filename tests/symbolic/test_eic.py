@@ -17,13 +17,12 @@ from skmethods import (
     effective_information,
     random_formulas,
 )
-from skmethods.symbolic._eic import (
+from skmethods.symbolic._condition import (
     BINARY_CONDITION,
     UNARY_CONDITION,
     condition_numbers,
-    node_digits,
-    tape_information,
 )
+from skmethods.symbolic._eic import node_digits, tape_information
 from skmethods.symbolic._parse import parse_formula
 from skmethods.symbolic._tape import ARITY, BINARY, UNARY, Tape, value
 from tests.symbolic._formulas import N_FEATURES, gplearn_programs, tapes
