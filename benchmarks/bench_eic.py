@@ -324,8 +324,8 @@ def speed():
             gap = np.abs(peer[sane] - ours[sane]).max()
             rows.append([kind, nodes, "nd2py eval_eic, from its trees", "mean", rate])
             note += (
-                f" {kind}: {sane.sum()} have a finite EIC, at most {gap:.0e} digits from "
-                "that of nd2py (its repository's; release 3.0.0 has none)."
+                f" {kind}: {sane.sum()} have a finite EIC, at most {gap:.0e} digits "
+                "from that of nd2py (its repository's; release 3.0.0 has none)."
             )
     rows = [[*row[:-1], f"{row[-1]:.0f}"] for row in rows]
     header = ["formulas", "mean nodes", "by", "aggregate", "formulas a second"]
