@@ -185,7 +185,7 @@ class ECSELClassifier(
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = ECSELClassifier().fit(X, y)
     >>> round(clf.score(X, y), 2)
-    0.97
+    0.98
     >>> import numpy as np
     >>> np.count_nonzero(clf.exponents_) < 10
     True
