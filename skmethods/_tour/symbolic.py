@@ -3,10 +3,10 @@
 import time
 
 import numpy as np
+from scipy.stats import spearmanr
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import r2_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,10 +14,10 @@ from sklearn.preprocessing import StandardScaler
 from skmethods import (
     ECSELClassifier,
     ECSELRegressor,
-    EICSymbolicRegressor,
     effective_information,
     list_physical_laws,
     make_physical_law,
+    random_formulas,
 )
 
 from ._row import Result, Row
@@ -114,39 +114,28 @@ def classifier(quick, device):
 
 
 def sanity(quick, device):
-    """Mean number of digits that the found formulas lose to rounding.
+    """Rank correlation with the error that single precision really makes.
 
-    Over the laws for which R2 on fresh rows is as good as the peer's, up to 0.01.
+    Over random formulas; the peer is the number of nodes, by which formulas are ranked
+    where nobody looks at rounding.
     """
-    names = list_physical_laws("other")[: 2 if quick else None]
-    ours, peer = [], []
-    for name in names:
-        law = make_physical_law(name, 300, noise=0.02, random_state=0)
-        X, y = make_physical_law(name, 1000, random_state=1, return_X_y=True)
-        model = EICSymbolicRegressor(n_generations=10, n_jobs=2, **_SEARCH)
-        model.fit(law.data, law.target)
-        symbols = "add,sub,mul,div,constant,variable,sqrt,square,exp,log,sin,cos"
-        plain = _operon(symbols, generations=10, max_length=30)
-        plain.fit(law.data, law.target)
-        # operon counts its columns from one
-        columns = [f"X{j + 1}" for j in range(X.shape[1])]
-        text = plain.get_model_string(plain.model_, precision=17)
-        lost = [
-            effective_information(model, X, aggregate="median"),
-            effective_information(text, X, feature_names=columns, aggregate="median"),
-        ]
-        ours.append((lost[0], r2_score(y, model.predict(X))))
-        peer.append((lost[1], r2_score(y, np.nan_to_num(plain.predict(X)))))
-    ours, peer = np.array(ours).T, np.array(peer).T
-    equal = ours[1] >= peer[1] - 0.01
-    if not equal.any():
-        raise RuntimeError("On no law is R2 as good as the peer's: nothing to compare.")
+    X = np.random.RandomState(0).uniform(-3, 3, (64, 3))
+    found = []
+    for text in random_formulas(500 if quick else 2500, n_features=3, random_state=0):
+        result = effective_information(text, X, return_details=True)
+        if not np.isfinite(result.eic) or not result.tape.features:
+            continue
+        exact = result.tape.evaluate(X)
+        single = result.tape.evaluate(X, dtype=np.float32).astype(np.float64)
+        with np.errstate(all="ignore"):
+            error = np.sqrt(np.mean((single / exact - 1) ** 2))
+        if 0 < error < np.inf:
+            found.append((result.root_digits, result.tape.size, error))
+    digits, size, error = np.array(found).T
     return Result(
-        ours[0, equal].mean(),
-        peer[0, equal].mean(),
-        higher_is_better=False,
-        note=f"median R2 {np.median(ours[1]):.3f}, pyoperon {np.median(peer[1]):.3f}; "
-        f"digits over the {equal.sum()} of {len(names)} laws with R2 as good",
+        spearmanr(digits, error).statistic,
+        spearmanr(size, error).statistic,
+        note=f"{len(error)} random formulas that have a value at all of 64 rows",
     )
 
 
@@ -169,10 +158,10 @@ ROWS = [
     ),
     Row(
         method="EIC",
-        task="formulas that lose few digits",
-        data="10 laws of physics, 2 % noise",
-        metric="digits",
-        peer="pyoperon",
+        task="see rounding in a formula",
+        data="random formulas",
+        metric="Spearman",
+        peer="number of nodes",
         run=sanity,
     ),
 ]
