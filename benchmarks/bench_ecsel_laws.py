@@ -12,12 +12,18 @@ terms below a thousandth of the largest, has the exponents of the law and its
 coefficients within a thousandth (or three times the noise), or if it predicts new rows
 in twice the range with a relative error below ``1e-4``, or a tenth of the noise.
 
+It gets four seconds of processor time a law; where the machine is busy, its limit,
+which is on the wall clock, is raised accordingly. All times are processor seconds of
+one thread.
+
 Options run a part: ``--laws I.12.1 II.2.42``, ``--seeds 2``, ``--noise 0 0.1``,
-``--no-peer``, ``--peer-seeds 1``, ``--no-random``. Tables go to ``benchmarks/results``.
+``--no-peer``, ``--peer-seeds 1``, ``--peer-noise 0``, ``--no-random``. Tables go to
+``benchmarks/results``.
 """
 
 import argparse
 import csv
+import math
 import os
 import time
 import warnings
@@ -31,6 +37,8 @@ from skmethods import ECSELRegressor
 RESULTS = Path(__file__).parent / "results"
 FIRST_SEED = 42
 PEER_SECONDS = 4
+#: Wall clock over processor time of the last runs of the peer.
+busy = [1.0]
 
 
 def laws(wanted=None):
@@ -78,9 +86,9 @@ def same_law(found, true, rtol):
 
 def ours(X, y, true, noise, **params):
     """Recovered or not, and seconds."""
-    start = time.perf_counter()
+    start = time.process_time()
     model = ECSELRegressor(random_state=0, **params).fit(X, y)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     found = model.exponents_, model.coef_
     return same_law(found, true, max(1e-6, 3 * noise)), seconds
 
@@ -108,18 +116,23 @@ def peer(X, y, true, highs, noise, seed):
     """The same for pyoperon, and whether R2 on the rows exceeds 0.999."""
     from pyoperon.sklearn import SymbolicRegressor
 
-    start = time.perf_counter()
-    model = SymbolicRegressor(
-        allowed_symbols="add,sub,mul,div,square,sqrt,constant,variable",
-        max_length=25,
-        optimizer_iterations=5,
-        max_time=PEER_SECONDS,
-        generations=10**6,
-        max_evaluations=10**9,
-        n_threads=1,
-        random_state=seed,
-    ).fit(X, y)
-    seconds = time.perf_counter() - start
+    for _ in range(3):
+        limit = math.ceil(PEER_SECONDS * busy[-1])
+        wall, start = time.perf_counter(), time.process_time()
+        model = SymbolicRegressor(
+            allowed_symbols="add,sub,mul,div,square,sqrt,constant,variable",
+            max_length=25,
+            optimizer_iterations=5,
+            max_time=limit,
+            generations=10**6,
+            max_evaluations=10**9,
+            n_threads=1,
+            random_state=seed,
+        ).fit(X, y)
+        wall, seconds = time.perf_counter() - wall, time.process_time() - start
+        busy.append(wall / max(seconds, 0.1))
+        if seconds >= 0.85 * PEER_SECONDS or wall < 0.8 * limit:
+            break
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         fit = 1 - np.mean((model.predict(X) - y) ** 2) / np.var(y)
@@ -152,7 +165,12 @@ def feynman(args):
                 X, y = rows_of(E, c, lows, highs, n, noise, seed)
                 good, seconds = ours(X, y, (E, c), noise)
                 yield "ECSEL", n, noise, name, seed, good, seconds
-                if args.peer and n == 1000 and seed < FIRST_SEED + args.peer_seeds:
+                if (
+                    args.peer
+                    and n == 1000
+                    and noise in args.peer_noise
+                    and seed < FIRST_SEED + args.peer_seeds
+                ):
                     good, seconds, close = peer(X, y, (E, c), highs, noise, seed)
                     yield "pyoperon", n, noise, name, seed, good, seconds
                     yield "pyoperon, R2 > 0.999", n, noise, name, seed, close, seconds
@@ -185,7 +203,7 @@ def random_laws(args):
 
 def summary(groups, heads):
     """Markdown of how many were recovered and the mean seconds."""
-    heads = [*heads, "recovered", "mean s", "largest s"]
+    heads = [*heads, "recovered", "mean cpu s", "largest"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for key, cells in groups.items():
         good, seconds = zip(*cells, strict=True)
@@ -211,6 +229,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--noise", nargs="*", type=float, default=[0, 0.001, 0.01, 0.1])
     parser.add_argument("--peer-seeds", type=int, default=1)
+    parser.add_argument("--peer-noise", nargs="*", type=float, default=[0, 0.01])
     parser.add_argument("--no-peer", dest="peer", action="store_false")
     parser.add_argument("--no-random", dest="random", action="store_false")
     args = parser.parse_args()
