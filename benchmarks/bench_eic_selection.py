@@ -155,8 +155,8 @@ def searches(seed):
     return found
 
 
-def rows_of(engine, options, seconds, X_test, clean):
-    """One row per choice."""
+def rows_of(engine, options, seconds, train, X_test, clean):
+    """One row per choice; where a formula has no value, the mean of y is predicted."""
     for choice, text in options.items():
         size = getattr(text, "size", None)
         text = getattr(text, "formula", text)
@@ -165,7 +165,7 @@ def rows_of(engine, options, seconds, X_test, clean):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            chosen.fit(X_test, clean)
+            chosen.fit(*train)
             r2 = max(r2_score(clean, chosen.predict(X_test)), 0.0)
         digits = effective_information(chosen.formula_, X_test, aggregate="logmean")
         yield {
@@ -196,14 +196,16 @@ def run(seeds, only):
             start = time.perf_counter()
             model, texts = operon_own(X, y, seed)
             seconds = time.perf_counter() - start
-            rows += rows_of("pyoperon", texts | choices(model), seconds, X_test, clean)
+            rows += rows_of(
+                "pyoperon", texts | choices(model), seconds, (X, y), X_test, clean
+            )
             for engine, model in searches(seed).items():
                 start = time.perf_counter()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     model.fit(X, y)
                 seconds = time.perf_counter() - start
-                rows += rows_of(engine, choices(model), seconds, X_test, clean)
+                rows += rows_of(engine, choices(model), seconds, (X, y), X_test, clean)
             for row in rows:
                 row |= {"law": name, "seed": seed}
                 print(
