@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 
-from ._lattice import descend, exchange, snap
+from ._lattice import EACH_EXPONENT, descend, exchange, snap
 from ._varpro import minimise
 
 #: Rows on which starts are screened, at least; and per fitted number.
@@ -23,6 +23,8 @@ EXACT = 1e-20
 _KEPT = 3
 #: Size of the largest polynomial that is thinned out, and rows for that.
 _MONOMIALS, _POLYNOMIAL_ROWS = 36, 400
+#: Rows that the form of a law is searched on, and laws that all rows decide between.
+_SEARCH_ROWS, _CARRIED = 20_000, 6
 #: Where a fit to few digits ends, and by how much a better one may be better.
 _LOOSE, _SLACK = 1e-4, 1e-3
 #: Rows of exponents that are tried in place of each term.
@@ -297,7 +299,9 @@ def _hope(setting, law):
     if setting.exponents == "real":
         return law.mdl - _SLACK * setting.n
     K, m = law.B.shape
-    least = K * m * 1.0 + K - 1  # all exponents 0 but one, a 1, in all terms but one
+    least = (
+        K * m * (1 + EACH_EXPONENT) + K - 1
+    )  # all exponents 0 but one, a 1, in all terms but one
     cost = setting.exponent_cost(law.B, law.snapped)
     return law.mdl - cost + least - _SLACK * setting.n
 
@@ -396,6 +400,32 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
         # The next size starts from the best rounded law and the best real ones.
         same_size = [law for law in found if len(law.B) == K][:1]
         bases = (same_size + real)[:_KEPT]
+
+
+def search(setting, *, budget, **options):
+    """``grow`` on a part of many rows, then all of them for what it found.
+
+    Parameters
+    ----------
+    setting, budget, **options
+        As for ``grow``.
+    """
+    rows = setting.rows
+    if rows.n <= _SEARCH_ROWS:
+        grow(setting, budget=budget, **options)
+        return
+    part = rows.subset(np.linspace(0, rows.n - 1, _SEARCH_ROWS).astype(int))
+    fewer = setting.on(part, setting.n * part.weight.sum() / rows.weight.sum())
+    grow(fewer, budget=budget, **options)
+    laws = sorted(budget.laws, key=lambda law: law.mdl)[:_CARRIED]
+    if laws[0].proportional:
+        setting.weigh(laws[0])
+    budget.laws = [setting.refit(law.B, law.snapped, law.odd) for law in laws]
+    first = min(budget.laws, key=lambda law: law.mdl)
+    if setting.exponents != "real":  # more rows tell more fractions apart
+        real = setting.refit(first.B, np.zeros(first.B.shape, bool), first.odd)
+        budget.laws += _rounded(setting, [real], _sample(rows, _PURSUIT_ROWS))[1]
+    budget.best = min([first, *budget.laws], key=lambda law: law.mdl)
 
 
 def finish(setting, budget):

@@ -17,6 +17,10 @@ FLOOR = 1e-24
 #: Twice the logarithm of the odds, 55 to 1, that an exponent is a simple fraction.
 #: Without it, noise makes one exponent of a hundred look real at every sample size.
 REAL_PRIOR = 8.0
+#: Paid for every exponent, zeros too, such that the code of one is a code: twice the
+#: logarithm of the sum of ``exp(-cost)`` over the fractions up to 12. It keeps a search
+#: over millions of possible terms from finding one by chance.
+EACH_EXPONENT = 2 * np.log(3.92)
 #: Rows that the descent ranks its moves on.
 _RANK_ROWS = 4000
 _CANCEL = 1e4
@@ -137,6 +141,19 @@ class Setting:
         self.base = rows
         self._use(rows)
 
+    def on(self, rows, n):
+        """The same setting for other rows, whose weights add up to n."""
+        return Setting(
+            rows,
+            n,
+            "auto" if self.loss == "squared" else "log",
+            self.exponents,
+            self.lower,
+            self.upper,
+            self.whole,
+            self.admissible,
+        )
+
     def _use(self, rows):
         self.rows, self.relative = rows, rows is not self.base
         self._sample = None
@@ -159,7 +176,7 @@ class Setting:
     def exponent_cost(self, B, snapped):
         """Cost of all exponents of a law, or of each in a batch of laws."""
         whole = np.where(snapped, 2 * fraction_cost(B), self.real_cost)
-        return whole.sum(axis=(-2, -1))
+        return whole.sum(axis=(-2, -1)) + EACH_EXPONENT * B.shape[-2] * B.shape[-1]
 
     def parity(self, B):
         """Which exponents of columns with negative inputs are odd, or None."""
@@ -574,6 +591,7 @@ def _improve_row(law, setting, k):
     others = np.arange(K) != k
     fixed = setting.exponent_cost(law.B[others], law.snapped[others])
     costs = np.where(marks, 2 * fraction_cost(new), setting.real_cost).sum(axis=1)
+    costs += EACH_EXPONENT * new.shape[1]
     length = description_length(rss, setting.n, K, fixed + costs, setting.floor)
     own = setting.exponent_cost(law.B, law.snapped)
     here = description_length(now, setting.n, K, own, setting.floor)
@@ -602,7 +620,7 @@ def _first_better(law, setting, k, new, marks, length, here, tries=2):
 def _best_replacement(law, setting, k, new, marks):
     rss, _, now = _substitutions(setting, law, k, new)
     K = len(law.B)
-    own = 2 * fraction_cost(new).sum(axis=1)
+    own = 2 * fraction_cost(new).sum(axis=1) + EACH_EXPONENT * new.shape[1]
     length = description_length(rss, setting.n, K, own, setting.floor)
     own = setting.exponent_cost(law.B[k : k + 1], law.snapped[k : k + 1])
     here = description_length(now, setting.n, K, own, setting.floor)

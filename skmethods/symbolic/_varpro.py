@@ -15,11 +15,13 @@ import numpy as np
 
 #: Numbers that the largest temporary of one chunk of rows may hold.
 _CHUNK = 400_000
-#: Terms of all rows up to this many numbers are kept instead of computed twice.
+#: Terms, or factors, of all rows up to this many numbers are kept for the next use.
 _KEEP = 4_000_000
 #: Added to the diagonal of the scaled Gram matrix of the terms.
 _RIDGE = 1e-14
 _LARGEST_STEP = 1.0
+#: Logarithm of the smallest term, relative to a bound of the largest.
+_SMALLEST = -300.0
 
 
 @lru_cache(maxsize=64)
@@ -48,7 +50,7 @@ class Rows:
         self.low, self.high = L.min(axis=0), L.max(axis=0)
         self.yy = float(weight @ (y * y))
         self._pairs = _upper(self.m)
-        self._columns = None
+        self._columns = {}
 
     def subset(self, rows):
         """The problem of some rows."""
@@ -62,17 +64,18 @@ class Rows:
         return other
 
     def columns(self, rows):
-        """``1, L_j, L_j L_i`` times nothing: the fixed columns of the moments."""
-        if self._columns is not None and len(self._columns) == rows.stop - rows.start:
-            return self._columns
-        L = self.L[rows]
+        """The fixed factors of the moments, ``1, L_j, L_j L_i``, one per line."""
+        known = self._columns.get((rows.start, rows.stop))
+        if known is not None:
+            return known
+        L = np.ascontiguousarray(self.L[rows].T)
         i, j = self._pairs
-        columns = np.empty((len(L), 1 + self.m + len(i)))
-        columns[:, 0] = 1.0
-        columns[:, 1 : 1 + self.m] = L
-        np.multiply(L[:, i], L[:, j], out=columns[:, 1 + self.m :])
-        if len(L) == self.n:
-            self._columns = columns
+        columns = np.empty((1 + self.m + len(i), L.shape[1]))
+        columns[0] = 1.0
+        columns[1 : 1 + self.m] = L
+        np.multiply(L[i], L[j], out=columns[1 + self.m :])
+        if self.n * len(columns) <= _KEEP:
+            self._columns[rows.start, rows.stop] = columns
         return columns
 
     def shift(self, B):
@@ -84,6 +87,8 @@ class Rows:
         S, K, m = B.shape
         values = B.reshape(S * K, m) @ self.L[rows].T
         values -= shift.reshape(S * K, 1)
+        # Products of smaller ones are denormal, which is forty times as slow.
+        np.maximum(values, _SMALLEST, out=values)
         np.exp(values, out=values)
         if odd is not None:
             values *= 1 - 2 * ((odd.reshape(S * K, m) @ self.negative[rows].T) % 2)
@@ -157,7 +162,7 @@ def _pair_moments(values, weight, columns):
     first, second = _upper(K)
     weighted = values * weight
     products = (values[:, first] * weighted[:, second]).reshape(-1, n)
-    return (products @ columns).reshape(S, len(first), -1)
+    return (products @ columns.T).reshape(S, len(first), -1)
 
 
 def _unpacked(moments, K, m):

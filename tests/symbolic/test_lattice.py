@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skmethods.symbolic._lattice import (
+    EACH_EXPONENT,
     REAL_PRIOR,
     Setting,
     descend,
@@ -78,6 +79,13 @@ def test_description_length_by_hand():
     )
 
 
+def test_the_code_of_an_exponent_is_one():
+    """``sum exp(-cost) <= 1`` over the fractions up to 12, and not far below."""
+    grid = np.unique([p / q for q in (1, 2, 3) for p in range(-12 * q, 12 * q + 1)])
+    total = np.exp(-fraction_cost(grid) - EACH_EXPONENT / 2).sum()
+    assert 0.9 < total <= 1
+
+
 def test_length_of_a_law_by_hand():
     """Three rows and one term; noise of constant size is the shorter description."""
     X = np.array([[1.0], [2.0], [4.0]])
@@ -90,7 +98,7 @@ def test_length_of_a_law_by_hand():
     logs = np.log(coef * X[:, 0]).sum()
     additive = 3 * np.log(rss / 3)
     proportional = 3 * np.log(relative / 3) + 2 * logs
-    expected = min(additive, proportional) + np.log(3) + 2 * 1.0
+    expected = min(additive, proportional) + np.log(3) + 2 * 1.0 + EACH_EXPONENT
     assert law.mdl == pytest.approx(expected)
     assert law.proportional == (proportional < additive)
 
