@@ -24,7 +24,7 @@ _KEPT = 3
 #: Size of the largest polynomial that is thinned out, and rows for that.
 _MONOMIALS, _POLYNOMIAL_ROWS = 36, 400
 #: Rows that the form of a law is searched on, and laws that all rows decide between.
-_SEARCH_ROWS, _CARRIED = 20_000, 6
+_SEARCH_ROWS, _CARRIED = 5_000, 6
 #: Where a fit to few digits ends, and by how much a better one may be better.
 _LOOSE, _SLACK = 1e-4, 1e-3
 #: Rows of exponents that are tried in place of each term.

@@ -157,7 +157,7 @@ class ECSELRegressor(
     0, or the bound nearest to it. Equal columns share an exponent in no particular
     way; the description length gives it to one of them.
 
-    Of more than 20 000 rows, the form of the law is searched on so many, evenly taken;
+    Of more than 5 000 rows, the form of the law is searched on so many, evenly taken;
     all of them then decide between the laws found, and fit their numbers.
 
     Weights count rows: weight k is the row k times. The number of rows in the
