@@ -4,6 +4,7 @@ A signomial is ``z(x) = sum_k coef_k * prod_j x_j ** exponent_kj + intercept``. 
 term is linear in log x, up to its sign and the exponential.
 """
 
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -11,6 +12,9 @@ import numpy as np
 
 #: Exponents this close to a fraction with a small denominator are written as one.
 _WRITTEN_AS_FRACTION = 1e-12
+#: Columns that are farther from 0 than this many mapped units are written with their
+#: minimum, which is an exact float.
+_FAR = 1e6
 _LARGEST_DENOMINATOR = 12
 
 
@@ -53,39 +57,56 @@ class PositiveMap(NamedTuple):
         """The mapped rows; outside the training range they may be negative."""
         return self.low + (X - self.minimum) * self.slope
 
+    def _written(self, precision):
+        """``(low, slope, shift, digits of shift)`` of ``low + slope * (x - shift)``.
+
+        `low` is 0, with the shift to match, unless the columns are so far from 0 that
+        the shift would lose digits of theirs.
+        """
+        for minimum, slope in zip(self.minimum, self.slope, strict=True):
+            offset = abs(minimum) * slope / self.low
+            fold = offset < _FAR
+            shift = minimum - self.low / slope if fold else minimum
+            digits = precision
+            if precision is not None and offset > 1:
+                digits += math.ceil(math.log10(offset))
+            yield 0.0 if fold else self.low, slope, shift, digits
+
     def write(self, names, precision=None):
         """The text of each mapped column, in parentheses."""
         written = []
-        for name, minimum, slope in zip(names, self.minimum, self.slope, strict=True):
-            shift = _write_number(abs(minimum), precision)
-            base = (
-                name
-                if minimum == 0
-                else f"({name} {'+' if minimum < 0 else '-'} {shift})"
-            )
-            low = _write_number(self.low, precision)
-            written.append(f"({low} + {_write_number(slope, precision)}*{base})")
+        for name, column in zip(names, self._written(precision), strict=True):
+            low, slope, shift, digits = column
+            sign = "+" if shift < 0 else "-"
+            number = _write_number(abs(shift), digits)
+            base = name if shift == 0 else f"({name} {sign} {number})"
+            text = f"{_write_number(slope, precision)}*{base}"
+            if low:
+                text = f"{_write_number(low, precision)} + {text}"
+            written.append(f"({text})")
         return written
 
     def write_latex(self, names, precision=None):
         """Each mapped column in LaTeX, in parentheses; `names` are LaTeX already."""
         written = []
-        for name, minimum, slope in zip(names, self.minimum, self.slope, strict=True):
-            shift = _latex_number(abs(minimum), precision)
-            sign = "+" if minimum < 0 else "-"
-            base = rf"\, {name}" if minimum == 0 else rf"({name} {sign} {shift})"
-            low = _latex_number(self.low, precision)
-            slope = _latex_number(slope, precision)
-            written.append(rf"\left({low} + {slope} {base}\right)")
+        for name, column in zip(names, self._written(precision), strict=True):
+            low, slope, shift, digits = column
+            sign = "+" if shift < 0 else "-"
+            number = _latex_number(abs(shift), digits)
+            base = rf"\, {name}" if shift == 0 else rf"({name} {sign} {number})"
+            text = f"{_latex_number(slope, precision)} {base}"
+            if low:
+                text = f"{_latex_number(low, precision)} + {text}"
+            written.append(rf"\left({text}\right)")
         return written
 
     def to_sympy(self, sympy, symbols):
         """Each mapped column as a sympy expression of its symbol."""
         return [
-            sympy_number(sympy, self.low)
-            + sympy_number(sympy, slope) * (symbol - sympy_number(sympy, minimum))
-            for symbol, minimum, slope in zip(
-                symbols, self.minimum, self.slope, strict=True
+            sympy_number(sympy, low)
+            + sympy_number(sympy, slope) * (symbol - sympy_number(sympy, shift))
+            for symbol, (low, slope, shift, _) in zip(
+                symbols, self._written(None), strict=True
             )
         ]
 

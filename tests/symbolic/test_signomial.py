@@ -1,0 +1,56 @@
+"""How signomials and the map to positive inputs are written."""
+
+import numpy as np
+import pytest
+
+from skmethods import effective_information
+from skmethods.symbolic._signomial import PositiveMap, write_signomial
+
+
+def columns(offsets, n=50, seed=0):
+    X = np.random.RandomState(seed).uniform(0, 3, (n, len(offsets)))
+    return X + np.array(offsets)
+
+
+@pytest.mark.parametrize("offset", [0.0, -7.0, 2000.0, -1e5, 1e9, -1e12])
+def test_the_text_of_the_map_gives_its_values(offset):
+    X = columns([offset])
+    positive = PositiveMap.fit(X, (1, 10))
+    [text] = positive.write(["x"])
+    values = eval(text, {"x": X[:, 0]})  # ours, not a user's
+    np.testing.assert_allclose(values, positive(X)[:, 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [0.0, -7.0, 2000.0, -1e5, 1e9])
+@pytest.mark.parametrize("precision", [2, 3, 5])
+def test_rounded_numbers_keep_the_map(offset, precision):
+    """The shift gets as many digits more as the columns are far from 0."""
+    X = columns([offset])
+    positive = PositiveMap.fit(X, (1, 10))
+    [text] = positive.write(["x"], precision)
+    values = eval(text, {"x": X[:, 0]})
+    error = np.abs(values / positive(X)[:, 0] - 1).max()
+    assert error < 20 * 10.0**-precision
+
+
+def test_no_training_row_cancels_in_the_text():
+    """The smallest value of a column is no exact zero anywhere in the formula."""
+    X = columns([-7.0, 2000.0])
+    positive = PositiveMap.fit(X, (1, 10))
+    text = write_signomial(
+        np.array([[1.0, -0.5]]), np.array([2.0]), names=positive.write(["x0", "x1"])
+    )
+    assert effective_information(text, X) < 4
+
+
+def test_latex_and_sympy_of_the_map_agree_with_its_text():
+    sympy = pytest.importorskip("sympy")
+    X = columns([5.0, 1e9])
+    positive = PositiveMap.fit(X, (1, 10))
+    symbols = sympy.symbols("a b")
+    for j, expr in enumerate(positive.to_sympy(sympy, symbols)):
+        value = float(expr.subs(symbols[j], sympy.Float(X[3, j], 30)))
+        assert value == pytest.approx(positive(X)[3, j], rel=1e-9)
+    near, far = positive.write_latex(["a", "b"], 4)
+    assert near.startswith(r"\left(3.0") and "(a - 4." in near
+    assert far.startswith(r"\left(1 + 3.") and "(b - 100000000" in far
