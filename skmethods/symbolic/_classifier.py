@@ -24,7 +24,7 @@ from .._validation import (
     fit_context,
 )
 from . import _explain
-from ._explained import REACH, ExplainedScores
+from ._explained import ExplainedScores
 from ._logistic import (
     SignomialLoss,
     Solution,
@@ -35,7 +35,7 @@ from ._logistic import (
     random_start,
     signomials_like,
 )
-from ._signomial import PositiveMap
+from ._signomial import PositiveMap, check_feature_range
 
 #: Exponents of e beyond this would overflow.
 _LIMIT = 300.0
@@ -281,7 +281,7 @@ class ECSELClassifier(
             from .._torch.device import resolve_device
 
             device = resolve_device(self.device)
-        feature_range = self._checked_range()
+        feature_range = check_feature_range(self.feature_range)
         X, y = check_table(self, X, y, reset=True, dtype=np.float64)
         check_classification_targets(y)
         weight = check_weights(sample_weight, X)
@@ -324,16 +324,6 @@ class ECSELClassifier(
         self._progress.close()
         del self._progress
         return self
-
-    def _checked_range(self):
-        values = tuple(self.feature_range)
-        good = len(values) == 2 and all(isinstance(v, Real) for v in values)
-        if not good or not 0 < values[0] < values[1] < np.inf:
-            raise ValueError(
-                "feature_range must be two finite numbers (low, high) with 0 < low < "
-                f"high, since logarithms are taken; got {self.feature_range!r}."
-            )
-        return values
 
     def _class_weight(self, y, codes, weight):
         if self.class_weight is None:
@@ -486,21 +476,7 @@ class ECSELClassifier(
         return self._positive(check_table(self, X, reset=False, dtype=np.float64))
 
     def _positive(self, X):
-        low, high = self._map.low, self._map.high
-        with np.errstate(over="ignore"):
-            u = self._map(X)
-        if self.clip:
-            return np.clip(u, low / REACH, high * REACH)
-        bad = ~((u > 0) & np.isfinite(u))
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            raise ValueError(
-                f"X holds {X[row, column]:.6g} in row {row}, column {column}, so far "
-                "outside the training range that its mapped value is "
-                f"{u[row, column]:.3g}, which has no logarithm. Use clip=True, or a "
-                "feature_range with a smaller ratio."
-            )
-        return u
+        return self._map.positive(X, self.clip)
 
     def _logs(self, X):
         """Centred logarithms of the mapped rows."""

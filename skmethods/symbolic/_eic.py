@@ -265,8 +265,8 @@ def check_rows(X, feature_names=None):
     return X, feature_names
 
 
-def check_options(aggregate, on_invalid, protected):
-    """Raise for what `effective_information` does not know."""
+def check_aggregate(aggregate):
+    """Raise for an aggregate that has no meaning."""
     number = isinstance(aggregate, Real) and not isinstance(aggregate, bool)
     if aggregate not in ("mean", "logmean", "median") and not (
         number and 0 < aggregate < 1
@@ -275,6 +275,11 @@ def check_options(aggregate, on_invalid, protected):
             "aggregate must be 'mean', 'logmean', 'median' or a quantile between 0 and "
             f"1, got {aggregate!r}."
         )
+
+
+def check_options(aggregate, on_invalid, protected):
+    """Raise for what `effective_information` does not know."""
+    check_aggregate(aggregate)
     if on_invalid not in ("inf", "ignore"):
         raise ValueError(f"on_invalid must be 'inf' or 'ignore', got {on_invalid!r}.")
     if protected not in (None, "gplearn"):

@@ -11,7 +11,7 @@ from keyword import iskeyword
 
 import numpy as np
 
-from ._parse import parse_formula
+from ._parse import GPLEARN, parse_formula
 from ._tape import ARITY, FUNCTIONS, Tape
 
 #: For error messages.
@@ -21,7 +21,6 @@ _UNDERSTOOD = (
     "pareto_front_) and PySR's (equations_, sympy)."
 )
 _OPERON = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
-_GPLEARN = {"div": "pdiv", "sqrt": "sqrtabs", "log": "plog", "inv": "pinv"}
 #: Where a function of gplearn and ours of the same name must agree.
 _PROBE = np.array([-1e3, -2.5, -1.0, -5e-4, 0.0, 5e-4, 0.3, 1.0, 2.0, 40.0])
 
@@ -222,7 +221,7 @@ def gplearn_tape(program):
 
 def _gplearn_name(function):
     """Our name of a gplearn function that computes the same."""
-    name = _GPLEARN.get(function.name, function.name)
+    name = GPLEARN.get(function.name, function.name)
     op, _ = FUNCTIONS.get(name, (None, None))
     same = ARITY.get(op) == function.arity
     if same:

@@ -16,8 +16,6 @@ from ._signomial import (
     write_signomial,
 )
 
-#: Mapped rows are limited to [low / REACH, high * REACH].
-REACH = 10.0
 #: Rows whose counterfactuals are sought at a time.
 _ROWS = 2048
 
@@ -188,7 +186,7 @@ class ExplainedScores:
         terms = self._with_first(self._terms(np.log(u) - self._log_mean))
         rates = self._with_first(self.exponents_[:, :, j], axis=0)
         intercept = self._with_first(self.intercept_, axis=0)
-        limits = np.log(self._map.low / REACH), np.log(self._map.high * REACH)
+        limits = np.log(self._map.limits)
         change = np.empty(len(u))
         for start in range(0, len(u), _ROWS):
             part = slice(start, start + _ROWS)

@@ -36,7 +36,7 @@ _OPERATORS = {
 }
 
 #: gplearn's functions return a finite number everywhere.
-_GPLEARN = {"div": "pdiv", "sqrt": "sqrtabs", "log": "plog", "inv": "pinv"}
+GPLEARN = {"div": "pdiv", "sqrt": "sqrtabs", "log": "plog", "inv": "pinv"}
 _MANY = ("add", "mul", "max", "min")  # of two operands or more
 _HINTS = {
     "=": "Give the right-hand side only.",
@@ -138,7 +138,7 @@ class _Reader:
 
     def call(self, name, n, where):
         """Write the call of a function on the last n operands."""
-        name = _GPLEARN.get(name, name) if self.protected else name
+        name = GPLEARN.get(name, name) if self.protected else name
         op, arg = FUNCTIONS[name]
         arity = ARITY[op]
         if n != arity and not (n > 2 and op in _MANY):

@@ -26,6 +26,7 @@ from ._lattice import exponent_errors
 from ._problem import Problem, most_terms
 from ._signomial import (
     PositiveMap,
+    check_feature_range,
     evaluate_signomial,
     latex_name,
     latex_signomial,
@@ -310,12 +311,6 @@ class ECSELRegressor(
 
     def _check_parameters(self, m):
         """The box of the exponents, after checks between parameters."""
-        low_high = np.asarray(self.feature_range, dtype=float)
-        if low_high.shape != (2,) or not 0 < low_high[0] < low_high[1] < np.inf:
-            raise ValueError(
-                "feature_range must be two finite numbers 0 < low < high; got "
-                f"{self.feature_range!r}."
-            )
         if self.signed and self.positive == "map":
             raise ValueError(
                 "signed=True keeps the signs of X, which positive='map' maps away. Use "
@@ -351,6 +346,7 @@ class ECSELRegressor(
 
     def _positive_map(self, X):
         """The map of the columns to positive numbers, or None for raw ones."""
+        feature_range = check_feature_range(self.feature_range)
         bad = (X <= 0).any(axis=0)
         self._whole = np.zeros(X.shape[1], bool)
         if self.signed:
@@ -364,7 +360,7 @@ class ECSELRegressor(
                 "for integer exponents of them."
             )
         if self.positive == "map" or bad.any():
-            return PositiveMap.fit(X, self.feature_range)
+            return PositiveMap.fit(X, feature_range)
         return None
 
     def _columns(self, mask):
@@ -472,20 +468,7 @@ class ECSELRegressor(
         """
         check_is_fitted(self, "coef_")
         X = check_table(self, X, reset=False, dtype=np.float64)
-        U = X
-        if self._map is not None:
-            with np.errstate(over="ignore"):
-                U = self._map(X)
-            low, high = self._map.low / 10, 10 * self._map.high
-            if self._clips:
-                U = np.clip(U, low, high)
-            elif (U <= 0).any():
-                bad = (U <= 0).any(axis=0)
-                raise ValueError(
-                    f"X has values in column {self._columns(bad)} so far below the "
-                    "training range that the map to positive numbers leaves them "
-                    "negative or zero. Use clip=True, or rows within the range."
-                )
+        U = X if self._map is None else self._map.positive(X, self._clips)
         used = (self.exponents_ != 0).any(axis=0)
         real = (self.exponents_ != np.round(self.exponents_)).any(axis=0)
         below = (self.exponents_ < 0).any(axis=0)

@@ -7,23 +7,11 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import check_array
 
 from .._validation import as_host, check_weights
-from ._eic import tape_information
+from ._eic import check_aggregate, tape_information
 from ._engines import read_formulas
 
 #: A double holds 16 decimal digits: more cannot be lost.
 DIGITS = 16.0
-
-
-def check_aggregate(aggregate):
-    """Refuse what `tape_information` has no name for."""
-    if aggregate in ("mean", "logmean", "median") or (
-        isinstance(aggregate, Real) and 0 < aggregate < 1
-    ):
-        return
-    raise ValueError(
-        "aggregate must be 'mean', 'logmean', 'median' or a quantile in (0, 1), got "
-        f"{aggregate!r}."
-    )
 
 
 class EICScorer:

@@ -6,6 +6,7 @@ term is linear in log x, up to its sign and the exponential.
 
 import math
 from fractions import Fraction
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,21 @@ _WRITTEN_AS_FRACTION = 1e-12
 #: Columns that are farther from 0 than this many mapped units are written with their
 #: minimum, which is an exact float.
 _FAR = 1e6
+#: Mapped rows are kept within [low / _REACH, high * _REACH].
+_REACH = 10.0
 _LARGEST_DENOMINATOR = 12
+
+
+def check_feature_range(feature_range):
+    """The interval to map to as two floats, after a check."""
+    values = tuple(feature_range)
+    good = len(values) == 2 and all(isinstance(v, Real) for v in values)
+    if not good or not 0 < values[0] < values[1] < np.inf:
+        raise ValueError(
+            "feature_range must be two finite numbers (low, high) with 0 < low < "
+            f"high, since logarithms are taken; got {feature_range!r}."
+        )
+    return float(values[0]), float(values[1])
 
 
 class PositiveMap(NamedTuple):
@@ -40,7 +55,7 @@ class PositiveMap(NamedTuple):
     @classmethod
     def fit(cls, X, feature_range):
         """Learn the map from the rows of X, all of them with a positive weight."""
-        low, high = map(float, feature_range)
+        low, high = feature_range
         minimum = X.min(axis=0)
         with np.errstate(over="ignore"):  # infinite: for the caller to refuse
             span = X.max(axis=0) - minimum
@@ -53,9 +68,37 @@ class PositiveMap(NamedTuple):
         """du_j / dx_j, of shape (n_features,)."""
         return (self.high - self.low) / self.span
 
+    @property
+    def limits(self):
+        """Smallest and largest mapped value that predictions take."""
+        return self.low / _REACH, self.high * _REACH
+
     def __call__(self, X):
         """The mapped rows; outside the training range they may be negative."""
         return self.low + (X - self.minimum) * self.slope
+
+    def positive(self, X, clip):
+        """The mapped rows, kept within ``limits``; without `clip` refused outside of 0.
+
+        Raises
+        ------
+        ValueError
+            Without `clip`, for a mapped value that has no logarithm.
+        """
+        with np.errstate(over="ignore"):
+            U = self(X)
+        if clip:
+            return np.clip(U, *self.limits)
+        bad = ~((U > 0) & np.isfinite(U))
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"X holds {X[row, column]:.6g} in row {row}, column {column}, so far "
+                "outside the training range that its mapped value is "
+                f"{U[row, column]:.3g}, which has no logarithm. Use clip=True, or a "
+                "feature_range with a smaller ratio."
+            )
+        return U
 
     def _written(self, precision):
         """``(low, slope, shift, digits of shift)`` of ``low + slope * (x - shift)``.
