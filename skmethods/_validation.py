@@ -35,6 +35,7 @@ __all__ = [
     "as_host",
     "check_groups",
     "check_is_fitted",
+    "check_row_counts",
     "check_table",
     "check_weights",
     "fit_context",
@@ -43,6 +44,9 @@ __all__ = [
 
 #: How numpy says that something is not a number.
 _CONVERSION_FAILED = ("could not convert", "argument must be", "too large to convert")
+
+#: The largest sum of weights that count rows.
+MAX_ROW_COUNT = 1e15
 
 _NO_Y = object()  # y is not part of the call, which None would not say
 
@@ -262,6 +266,28 @@ def check_weights(sample_weight, X):
                 "sample_weight must hold one finite, non-negative number per row of X: "
                 f"{text[:1].lower()}{text[1:]}"
             ) from exc
+
+
+def check_row_counts(weight):
+    """Refuse weights that cannot be numbers of rows: their sum is beyond 1e15.
+
+    For estimators with a criterion such as BIC, to which the sum of the weights is the
+    number of observations. Beyond 2**53 counts are no longer exact, and sums of huge
+    weights overflow.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_samples,)
+        From ``check_weights``.
+    """
+    with np.errstate(over="ignore"):
+        total = float(weight.sum(dtype=np.float64))
+    if total > MAX_ROW_COUNT:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, but weights count rows here: a weight "
+            f"of 2 is the row twice, and more than {MAX_ROW_COUNT:.0e} rows are not "
+            "believed. Rescale the weights, e.g. to a mean of 1."
+        )
 
 
 def check_groups(groups, n_samples, *, name="groups", estimator=None):

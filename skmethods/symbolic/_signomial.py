@@ -6,7 +6,7 @@ term is linear in log x, up to its sign and the exponential.
 
 import math
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,63 @@ def check_feature_range(feature_range):
             f"high, since logarithms are taken; got {feature_range!r}."
         )
     return float(values[0]), float(values[1])
+
+
+def check_precision(precision):
+    """Significant digits to write, as None (all) or an int from 1 on, after a check."""
+    if precision is None:
+        return None
+    if not isinstance(precision, Integral) or isinstance(precision, bool):
+        raise TypeError(
+            "precision must be a whole number of significant digits, or None for all "
+            f"of them; got {precision!r}."
+        )
+    if precision < 1:
+        raise ValueError(f"precision must be at least 1, or None; got {precision!r}.")
+    return int(precision)
+
+
+def check_names(feature_names, n_features=None):
+    """Names of columns as a list of different strings, after a check.
+
+    Parameters
+    ----------
+    feature_names : sequence of str
+    n_features : int, default=None
+        How many there must be; None takes any number.
+
+    Returns
+    -------
+    list of str
+    """
+    ordered = hasattr(feature_names, "__iter__") and not isinstance(
+        feature_names, (str, bytes, set, frozenset, dict)
+    )
+    if not ordered:
+        raise TypeError(
+            "feature_names must be a list of names, one per column of X, in their "
+            f"order; got {feature_names!r}."
+        )
+    names = list(feature_names)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                "feature_names must be strings; got "
+                f"{name!r}, which is {type(name).__name__}."
+            )
+        if not name.strip():
+            raise ValueError(f"feature_names has an empty name, {name!r}.")
+    if n_features is not None and len(names) != n_features:
+        raise ValueError(
+            f"feature_names has {len(names)} names, but X has {n_features} columns."
+        )
+    if len(set(names)) != len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(
+            f"feature_names must differ from each other; {twice!r} comes more than "
+            "once."
+        )
+    return [str(name) for name in names]
 
 
 class PositiveMap(NamedTuple):

@@ -18,6 +18,7 @@ from skmethods._validation import (
     FitProgress,
     as_host,
     check_groups,
+    check_row_counts,
     check_table,
     check_weights,
     fit_context,
@@ -256,6 +257,15 @@ def test_bad_weights_are_named(weight):
     with pytest.raises((ValueError, TypeError), match="sample_weight") as caught:
         check_weights(weight, X)
     assert len(str(caught.value).split()) > 3
+
+
+@pytest.mark.parametrize("weight", [[1e308] * 4, [1e16, 0], [1e306, 1e307]])
+def test_weights_that_are_no_numbers_of_rows(weight, recwarn):
+    check_row_counts(np.array([1e14, 2.5, 0.0]))
+    check_row_counts(np.full(3, 1e-300))
+    with pytest.raises(ValueError, match=r"sample_weight sums to .*count rows"):
+        check_row_counts(np.array(weight))
+    assert not recwarn.list
 
 
 # -- check_groups ----------------------------------------------------------------------

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from skmethods import effective_information
-from skmethods.symbolic._signomial import PositiveMap, write_signomial
+from skmethods.symbolic._signomial import (
+    PositiveMap,
+    check_names,
+    check_precision,
+    write_signomial,
+)
 
 
 def columns(offsets, n=50, seed=0):
@@ -54,3 +59,30 @@ def test_latex_and_sympy_of_the_map_agree_with_its_text():
     near, far = positive.write_latex(["a", "b"], 4)
     assert near.startswith(r"\left(3.0") and "(a - 4." in near
     assert far.startswith(r"\left(1 + 3.") and "(b - 100000000" in far
+
+
+def test_precision_is_a_number_of_digits():
+    assert check_precision(None) is None
+    assert check_precision(1) == 1 and check_precision(np.int64(3)) == 3
+    for wrong in (1.5, "3", True, [3]):
+        with pytest.raises(TypeError, match="precision must be a whole number"):
+            check_precision(wrong)
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="precision must be at least 1"):
+            check_precision(wrong)
+
+
+def test_names_are_a_list_of_different_strings():
+    assert check_names(np.array(["a", "b c"]), 2) == ["a", "b c"]
+    assert check_names(("_1", "x"), None) == ["_1", "x"]
+    for wrong in ("ab", {"a", "b"}, {"a": 1, "b": 2}, 3, b"ab"):
+        with pytest.raises(TypeError, match="feature_names must be a list of names"):
+            check_names(wrong, 2)
+    with pytest.raises(TypeError, match="must be strings; got 3, which is int"):
+        check_names(["a", 3], 2)
+    with pytest.raises(ValueError, match="2 names, but X has 3 columns"):
+        check_names(["a", "b"], 3)
+    with pytest.raises(ValueError, match="'u' comes more than once"):
+        check_names(["u", "u"], 2)
+    with pytest.raises(ValueError, match="empty name, ' '"):
+        check_names(["a", " "], 2)
