@@ -1,5 +1,6 @@
 """Decimal digits that a formula loses to rounding, node by node."""
 
+import sys
 from numbers import Real
 
 import numpy as np
@@ -10,6 +11,7 @@ from ._condition import condition_numbers
 from ._eic_result import EICResult
 from ._engines import gplearn_tape, read_formulas
 from ._parse import parse_formula
+from ._signomial import check_names
 from ._tape import BINARY, Tape, check_columns, value
 
 _ONE, _INF = np.ones(1), np.inf
@@ -146,7 +148,10 @@ def _node_digits(tape, X, sample_weight, aggregate, on_invalid, *, stop=False):
         keep, weight = None, np.full(len(X), 1 / len(X))
     else:
         keep = sample_weight > 0
-        weight = sample_weight[keep] / sample_weight[keep].sum()
+        weight = sample_weight[keep].astype(np.float64)
+        # Neither sum nor shares leave the range of floats, whatever the scale.
+        weight = np.maximum(weight / weight.max(), np.finfo(np.float64).tiny)
+        weight /= weight.sum()
     columns = _columns(tape, X, keep)
     stop = stop and on_invalid == "inf"
     digits, bad = _propagate(tape, columns, weight, aggregate, stop=stop)
@@ -193,7 +198,9 @@ def as_tape(expr, *, feature_names=None, n_features=None, protected=None):
         return expr
     if hasattr(expr, "program") and hasattr(expr, "execute"):
         return gplearn_tape(expr)
-    if type(expr).__module__.partition(".")[0] == "sympy":
+    constants = None
+    if _is_sympy(expr):
+        constants = _sympy_constants(expr, feature_names)
         expr = str(expr)
     if isinstance(expr, str):
         return parse_formula(
@@ -201,19 +208,42 @@ def as_tape(expr, *, feature_names=None, n_features=None, protected=None):
             feature_names=feature_names,
             n_features=n_features,
             protected=protected,
+            constants=constants,
         )
     if not hasattr(expr, "fit") and not hasattr(expr, "formula"):
         raise TypeError(
             "expr must be text, a sympy expression, a gplearn program or a fitted "
             f"estimator with a formula, got {type(expr).__name__}."
         )
-    tapes = read_formulas(expr)
+    tapes = read_formulas(expr, feature_names, n_features)
     if len(tapes) != 1:
         raise ValueError(
             f"{type(expr).__name__} has {len(tapes)} formulas, one for each class. "
             "Pass the text of one of them, from its formula() method."
         )
     return tapes[0]
+
+
+def _is_sympy(expr):
+    sympy = sys.modules.get("sympy")  # no expression exists unless it is loaded
+    return sympy is not None and isinstance(expr, sympy.Basic)
+
+
+def _sympy_constants(expr, feature_names):
+    """The numbers with a name, such as E and pi, that a sympy expression holds."""
+    from sympy import NumberSymbol
+
+    constants = {str(number): float(number) for number in expr.atoms(NumberSymbol)}
+    taken = {str(symbol) for symbol in expr.free_symbols}.union(feature_names or ())
+    for name in constants:
+        if name in taken:
+            raise ValueError(
+                f"The expression holds the number {name}, and {name} is also the name "
+                "of a column or symbol, so its text has two meanings. Rename the "
+                f"column, or replace the number: expr.xreplace({{sympy.{name}: "
+                f"sympy.{name}.evalf(17)}})."
+            )
+    return constants
 
 
 def _names_of_estimator(expr, X):
@@ -255,7 +285,7 @@ def check_rows(X, feature_names=None):
         columns = list(X.columns)
         feature_names = columns if all(isinstance(c, str) for c in columns) else None
     elif feature_names is not None:
-        feature_names = list(feature_names)
+        feature_names = check_names(feature_names)
     X = check_array(as_host(X), dtype=np.float64, input_name="X")
     if feature_names is not None and len(feature_names) != X.shape[1]:
         raise ValueError(
@@ -314,23 +344,28 @@ def effective_information(
     expr : str, sympy expression, gplearn program or estimator
         Text may be infix with ``**`` or ``^``, what sympy, PySR or operon print, or
         calls such as ``add(mul(X0, X1), 0.5)``. A sympy expression is read as
-        ``str(expr)``: sympy has reordered and merged terms before. Programs of gplearn
+        ``str(expr)``: sympy has reordered and merged terms before; its numbers with a
+        name, such as E and pi, are known. Programs of gplearn
         keep all digits of their constants and gplearn's protected functions. Fitted
         estimators: those with a ``formula()`` method such as `ECSELRegressor`, and the
         regressors of gplearn, pyoperon and PySR.
     X : array-like of shape (n_samples, n_features)
         The inputs at which the formula is to be judged, finite.
     feature_names : sequence of str, default=None
-        Names of the columns in the text; estimators know their own. If None, those of
-        a data frame, or else x0, x1, ... (also X0 or x_0). For text of operon, which
-        counts from one, give X1, X2, ...
+        Names of the columns in the text. If None, those of a data frame, or else x0,
+        x1, ... (also X0 or x_0), which are read too where some name is no identifier,
+        unless a column is called so. A name goes before all else: with a column
+        "a-b", that text is the column and no difference. An estimator with
+        ``feature_names_in_`` is read in those. For text of operon, which counts from
+        one, give X1, X2, ...
     aggregate : {"mean", "logmean", "median"} or float in (0, 1), default="mean"
         How a node's rows become one number. "mean": half the log10 of the mean squared
         amplification, as in the paper; a few rows close to a cancellation decide it,
         and it may grow with the number of rows without end. "logmean": the mean number
         of digits. "median" or a quantile: of the number of digits.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows, not negative. A row of weight zero counts as absent.
+        Weights of the rows, not negative; their scale does not matter. A row of weight
+        zero counts as absent.
     protected : {None, "gplearn"}, default=None
         With "gplearn", ``div``, ``sqrt``, ``log``, ``inv`` and ``/`` in text are its
         protected versions, which are finite everywhere.
@@ -338,7 +373,9 @@ def effective_information(
         What rows do at which some subexpression has no finite value, such as the
         logarithm of a negative number or an overflow. "inf": the node has lost all
         digits there. "ignore": such rows are left out of every node, unless none would
-        be left. Exact cancellation has a value, 0, and counts as inf either way.
+        be left. A row is left out whichever node is invalid, so a cancellation below,
+        in that row only, goes unseen. Exact cancellation has a value, 0, and counts as
+        inf either way.
     return_details : bool, default=False
         Return an `EICResult`, which shows where the digits are lost.
 
@@ -350,7 +387,8 @@ def effective_information(
     ------
     ValueError
         If the text is no formula or has unknown names. It is parsed, never executed;
-        more than 10 000 nodes, 1 000 levels or 500 000 characters are refused.
+        more than 10 000 nodes, 4 000 nested brackets, calls and signs or 500 000
+        characters are refused.
 
     See Also
     --------
@@ -363,7 +401,8 @@ def effective_information(
     ``s_k² = 1 + Σ_i κ_ki² s_i²`` with ``κ_ki = (y_i / y_k) ∂y_k/∂y_i``, and 1 for a
     leaf. Where ``y_k = 0``, κ is 0 if ``y_i ∂y_k/∂y_i`` vanishes too and inf otherwise;
     an operand with κ = 0 adds nothing, however noisy. Two equal leaves are two reads
-    with independent noise. An underflow to zero is not seen as a loss.
+    with independent noise. An underflow to zero is not seen as a loss. Amplifications
+    beyond 1e154, whose squares overflow, count as inf.
 
     Memory is proportional to the depth of the formula times the rows.
 
@@ -392,9 +431,8 @@ def effective_information(
     0.39
     """
     check_options(aggregate, on_invalid, protected)
-    if hasattr(expr, "fit") and feature_names is None:
-        feature_names = _names_of_estimator(expr, X)
-    X, feature_names = check_rows(X, feature_names)
+    own = _names_of_estimator(expr, X) if hasattr(expr, "fit") else None
+    X, feature_names = check_rows(X, own if feature_names is None else feature_names)
     if sample_weight is not None:
         sample_weight = check_weights(sample_weight, X)
     tape = as_tape(

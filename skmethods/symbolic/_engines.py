@@ -11,7 +11,7 @@ from keyword import iskeyword
 
 import numpy as np
 
-from ._parse import GPLEARN, parse_formula
+from ._parse import GPLEARN, can_be_read, parse_formula
 from ._tape import ARITY, FUNCTIONS, Tape
 
 #: For error messages.
@@ -25,13 +25,17 @@ _OPERON = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 _PROBE = np.array([-1e3, -2.5, -1.0, -5e-4, 0.0, 5e-4, 0.3, 1.0, 2.0, 40.0])
 
 
-def read_formulas(estimator):
+def read_formulas(estimator, feature_names=None, n_features=None):
     """The formulas that a fitted estimator predicts with, as tapes.
 
     Parameters
     ----------
     estimator : estimator
         A fitted one. A classifier may have one formula per class.
+    feature_names : sequence of str, default=None
+        Names of the columns, for an estimator that has no ``feature_names_in_``.
+    n_features : int, default=None
+        The number of columns, for an estimator that has no ``n_features_in_``.
 
     Returns
     -------
@@ -43,13 +47,14 @@ def read_formulas(estimator):
         texts = estimator.formula(**all_digits)
         if isinstance(texts, dict):
             texts = list(texts.values())
-        return _parsed([texts] if isinstance(texts, str) else texts, estimator)
+        texts = [texts] if isinstance(texts, str) else texts
+        return _parsed(texts, estimator, feature_names, n_features)
     if hasattr(estimator, "_program"):
         return [gplearn_tape(estimator._program)]
     if hasattr(estimator, "model_") and hasattr(estimator, "get_model_string"):
         return [_finite(operon_tape(estimator.model_, operon_columns(estimator)))]
     if callable(getattr(estimator, "sympy", None)):
-        return _parsed([str(estimator.sympy())], estimator)
+        return _parsed([str(estimator.sympy())], estimator, feature_names, n_features)
     raise TypeError(
         f"No formula is found in {type(estimator).__name__}. {_UNDERSTOOD} Others need "
         "a method formula() that returns the text in x0, x1, ... or in the names of "
@@ -57,13 +62,15 @@ def read_formulas(estimator):
     )
 
 
-def read_candidates(engine):
+def read_candidates(engine, feature_names=None, n_features=None):
     """All formulas that a fitted engine offers, as tapes.
 
     Parameters
     ----------
     engine : estimator
         A fitted one.
+    feature_names, n_features
+        As in `read_formulas`.
 
     Returns
     -------
@@ -72,7 +79,7 @@ def read_candidates(engine):
     """
     if hasattr(engine, "candidates_"):
         texts = [getattr(c, "formula", c) for c in engine.candidates_]
-        tapes = _parsed(texts, engine)
+        tapes = _parsed(texts, engine, feature_names, n_features, "candidates_")
     elif hasattr(engine, "_programs"):
         last = [program for program in engine._programs[-1] if program is not None]
         tapes = [gplearn_tape(engine._program), *map(gplearn_tape, last)]
@@ -84,7 +91,8 @@ def read_candidates(engine):
             raise TypeError(
                 "The engine has one table of equations per target; y must be 1-D."
             )
-        tapes = _parsed(list(engine.equations_["equation"]), engine)
+        texts = list(engine.equations_["equation"])
+        tapes = _parsed(texts, engine, feature_names, n_features, "equations_")
     else:
         raise TypeError(
             f"No candidates are found in {type(engine).__name__}. {_UNDERSTOOD} For "
@@ -94,15 +102,19 @@ def read_candidates(engine):
     return list(dict.fromkeys(tape for tape in tapes if tape is not None))
 
 
-def called_candidates(function, engine):
-    """The candidates that the user's own function finds, as tapes."""
+def called_candidates(function, engine, feature_names=None, n_features=None):
+    """The candidates that the user's own function finds, as tapes.
+
+    The names are as in `read_formulas`.
+    """
     texts = function(engine)
     if isinstance(texts, str) or not hasattr(texts, "__iter__"):
         raise TypeError(
             "candidates must return a list of formulas as text, got "
             f"{type(texts).__name__}."
         )
-    return list(dict.fromkeys(_parsed(list(texts), engine)))
+    tapes = _parsed(list(texts), engine, feature_names, n_features, "candidates")
+    return list(dict.fromkeys(tapes))
 
 
 def readable_names(estimator):
@@ -115,14 +127,32 @@ def readable_names(estimator):
     return names if names and fit and len(set(names)) == len(names) else None
 
 
-def _parsed(texts, estimator):
-    """Texts in the estimator's names of the columns, or in x0, x1, ..., as tapes."""
-    names = readable_names(estimator)
-    n_features = getattr(estimator, "n_features_in_", None)
-    return [
-        parse_formula(text, feature_names=names, n_features=n_features)
-        for text in texts
-    ]
+def _parsed(texts, estimator, feature_names, n_features, owner=None):
+    """Texts in the names of the columns or in x0, x1, ..., as tapes.
+
+    An estimator's own names go first. `owner` is what holds the texts, for messages.
+    """
+    if hasattr(estimator, "feature_names_in_"):
+        feature_names = readable_names(estimator)
+    elif feature_names is not None and not all(map(can_be_read, feature_names)):
+        feature_names = None
+    n_features = getattr(estimator, "n_features_in_", n_features)
+    tapes = []
+    for i, text in enumerate(texts):
+        try:
+            tapes.append(
+                parse_formula(
+                    text,
+                    feature_names=feature_names,
+                    n_features=n_features,
+                    also_indexed=True,
+                )
+            )
+        except (TypeError, ValueError) as exc:
+            if owner is None:
+                raise
+            raise type(exc)(f"{owner}[{i}]: {exc}") from exc
+    return tapes
 
 
 def from_prefix(nodes):

@@ -105,8 +105,11 @@ def filter_formulas(
     check_options(aggregate, on_invalid, protected)
     if not isinstance(threshold, Real) or np.isnan(threshold):
         raise ValueError(f"threshold must be a number of digits, got {threshold!r}.")
-    if isinstance(exprs, str):
-        raise TypeError(f"exprs must be several formulas, got the text {exprs!r}.")
+    if isinstance(exprs, (str, Tape)) or not hasattr(exprs, "__iter__"):
+        raise TypeError(
+            "exprs must be a list of several formulas; put a single one into a list. "
+            f"Got {type(exprs).__name__}: {str(exprs)[:60]!r}."
+        )
     X, feature_names = check_rows(X, feature_names)
     if sample_weight is not None:
         sample_weight = check_weights(sample_weight, X)
@@ -153,8 +156,9 @@ def random_formulas(
         The number of columns, which are called x0, x1, ...
     operators : sequence of str, default=("add", "sub", "mul", "div", "sqrt", \
 "square", "exp", "log", "sin", "cos")
-        Names of functions of one or two operands, each as likely as its neighbours;
-        repeat one to draw it more often.
+        Names of functions, at least one of one operand and one of two, so that every
+        size can be drawn. Each is as likely as its neighbours; repeat one to draw it
+        more often.
     size : tuple of (int, int), default=(5, 35)
         Smallest and largest number of nodes; the number is uniform between them.
     constant_share : float, default=0.25
@@ -183,6 +187,11 @@ def random_formulas(
     >>> random_formulas(2, n_features=2, size=(3, 5), random_state=0)
     ['cos(sqrt(x1))', 'log(cos(exp(x0)))']
     """
+    if not isinstance(size, (tuple, list)) or len(size) != 2:
+        raise TypeError(
+            "size must be a pair, the smallest and the largest number of nodes, e.g. "
+            f"(5, 35); got {size!r}."
+        )
     for name, number, least in (
         ("n_formulas", n_formulas, 0),
         ("n_features", n_features, 1),

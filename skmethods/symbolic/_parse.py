@@ -7,17 +7,23 @@ long chains of signs exhaust the C stack, and it reads ``^`` as "exclusive or".
 
 import math
 import re
+import unicodedata
+from difflib import get_close_matches
+from itertools import islice
 from keyword import iskeyword
 
 import numpy as np
 
-from ._tape import ARITY, FUNCTIONS, MAX_DEPTH, MAX_NODES, Tape, push, value
+from ._signomial import check_names
+from ._tape import ARITY, BINARY, FUNCTIONS, MAX_NODES, UNARY, Tape, push, value
 
 MAX_TEXT = 500_000
-#: Brackets, signs and operators that may wait for their end at one time.
-_MAX_OPEN = 4 * MAX_DEPTH
+#: Brackets, calls, signs and operators that may wait for their end at one time.
+MAX_OPEN = 4_000
+#: How many names an error lists.
+_MAX_LISTED = 10
 
-_NUMBER = r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+_NUMBER = r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 _NAME = r"(?P<name>[A-Za-z_][A-Za-z_0-9]*)"
 _SIGN = r"(?P<sign>\*\*|[-+*/^(),])"
 _PLAIN = re.compile(rf"\s*(?:{_NUMBER}|{_NAME}|{_SIGN})", re.ASCII)
@@ -38,39 +44,64 @@ _OPERATORS = {
 #: gplearn's functions return a finite number everywhere.
 GPLEARN = {"div": "pdiv", "sqrt": "sqrtabs", "log": "plog", "inv": "pinv"}
 _MANY = ("add", "mul", "max", "min")  # of two operands or more
+#: For messages: every function, by one of its names.
+_CALLED = sorted({*UNARY, *BINARY, "sqrt", "square", "cube", "inv"})
 _HINTS = {
     "=": "Give the right-hand side only.",
     ".": "Attributes are not part of a formula.",
     "E": "Write exp(1) for Euler's number.",
     "e": "Write exp(1) for Euler's number.",
+    "−": "Write - for it.",
+    "–": "Write - for it.",
+    "×": "Write * for it.",
+    "·": "Write * for it.",
+    "⋅": "Write * for it.",
+    "÷": "Write / for it.",
+    "²": "Write **2 for it.",
+    "³": "Write **3 for it.",
+    "√": "Write sqrt(...) for it.",
 }
 
 
-class _Names:
-    """The names that stand for columns, and the tokens that spell them."""
+def _shown(character):
+    """A character for a message; what only looks like another is told by its name."""
+    name = "" if character.isascii() else unicodedata.name(character, "")
+    return f"{character!r} ({name})" if name else repr(character)
 
-    def __init__(self, feature_names, n_features, first_index):
+
+def _suggestion(name, known):
+    close = get_close_matches(name, islice(known, 1000), 1, cutoff=0.7)
+    return f"Did you mean {close[0]!r}? " if close else ""
+
+
+class _Names:
+    """The names that stand for columns, and the tokens that spell them.
+
+    Given names go first. Indexed ones are read too where no names are given, where
+    `also_indexed` asks for it, and where some name is no identifier, since formulas are
+    then written in x0, x1, ...; but never where a column is called by another's index.
+    """
+
+    def __init__(self, feature_names, n_features, first_index, also_indexed):
         self.first_index, self.n_features = first_index, n_features
-        self.columns, self.token = None, _PLAIN
+        self.columns, self.indexed, self.token = {}, True, _PLAIN
         if feature_names is None:
             return
-        names = [feature_names] if isinstance(feature_names, str) else feature_names
-        names = list(names)
-        for name in names:
-            if not isinstance(name, str) or not any(c.isalpha() for c in name):
-                raise ValueError(
-                    "A feature name must be a string with a letter in it, got "
-                    f"{name!r}."
-                )
+        names = check_names(feature_names, n_features)
         self.columns = {name: j for j, name in enumerate(names)}
-        if len(self.columns) != len(names):
-            raise ValueError(f"feature_names must differ from each other, got {names}.")
-        if n_features is not None and len(names) != n_features:
-            raise ValueError(
-                f"feature_names has {len(names)} names, but X has {n_features} columns."
-            )
+        self.n_features = len(names)
+        for name in names:
+            if not can_be_read(name):
+                raise ValueError(
+                    f"The name {name!r} cannot stand for a column in a formula: it has "
+                    "no letter. Pass feature_names, or X without names (such as "
+                    "X.to_numpy()) for formulas in x0, x1, ..."
+                )
         # Names such as "petal length (cm)", "lambda" or "ℏ" are tokens of their own.
         odd = [n for n in names if not re.fullmatch(_NAME, n) or iskeyword(n)]
+        self.indexed = (also_indexed or bool(odd)) and all(
+            self._index(name) in (None, j) for name, j in self.columns.items()
+        )
         if odd:
             odd = "|".join(
                 re.escape(n) + (r"(?!\w)" if re.match(r"\w", n[-1]) else "")
@@ -78,39 +109,51 @@ class _Names:
             )
             self.token = re.compile(rf"\s*(?:(?P<odd>{odd})|{_NUMBER}|{_NAME}|{_SIGN})")
 
+    def _index(self, name):
+        match = _INDEXED.fullmatch(name)
+        return None if match is None else int(match[1]) - self.first_index
+
     def find(self, name):
         """The column called `name`, or None."""
-        if self.columns is not None:
-            return self.columns.get(name)
-        match = _INDEXED.fullmatch(name)
-        if match is None:
+        j = self.columns.get(name)
+        if j is not None or not self.indexed:
+            return j
+        j = self._index(name)
+        if j is None or j < 0:
             return None
-        j = int(match[1]) - self.first_index
-        return (
-            j if 0 <= j and (self.n_features is None or j < self.n_features) else None
-        )
+        return j if self.n_features is None or j < self.n_features else None
 
     def known(self):
-        if self.columns is not None:
-            return ", ".join(self.columns)
+        """The names that can be read, for a message."""
+        if self.columns:
+            text = ", ".join(islice(self.columns, _MAX_LISTED))
+            if len(self.columns) > _MAX_LISTED:
+                text += f", ... ({len(self.columns)} names)"
+            return text
         first = self.first_index
         if self.n_features is None:
             return f"x{first}, x{first + 1}, ..."
         return f"x{first} to x{first + self.n_features - 1}"
 
 
+def can_be_read(name):
+    """Whether a column may be called so in a formula."""
+    return name.isidentifier() or any(c.isalpha() for c in name)
+
+
 class _Reader:
     """The state of reading one text: a growing tape and what waits for operands."""
 
-    def __init__(self, text, names, protected):
+    def __init__(self, text, names, protected, constants):
         self.text, self.names, self.protected = text, names, protected
+        self.constants = constants
         self.ops, self.args = [], []
         self.waiting = []  # [binds, op, operands so far, position]
 
     def fail(self, where, what):
         near = self.text[max(where - 15, 0) : where + 25]
         raise ValueError(
-            f"The formula cannot be read at character {where + 1}, near {near!a}: "
+            f"The formula cannot be read at character {where + 1}, near {near!r}: "
             f"{what.strip()}"
         )
 
@@ -120,8 +163,10 @@ class _Reader:
         push(self.ops, self.args, op, arg)
 
     def wait(self, binds, op, where):
-        if len(self.waiting) >= _MAX_OPEN:
-            self.fail(where, f"more than {_MAX_OPEN} brackets and signs are open.")
+        if len(self.waiting) >= MAX_OPEN:
+            self.fail(
+                where, f"it is nested deeper than {MAX_OPEN} open brackets and signs."
+            )
         self.waiting.append([binds, op, 0, where])
 
     def reduce(self, binds, right_first=False):
@@ -147,22 +192,27 @@ class _Reader:
             self.push(op, arg, where)
 
     def name(self, name, where, is_call):
-        if is_call:
-            if name not in FUNCTIONS:
-                known = ", ".join(sorted(FUNCTIONS))
-                self.fail(where, f"unknown function {name!a}. Known: {known}.")
-            self.wait(0, name, where)
-            return
         column = self.names.find(name)
-        if column is not None:
+        is_value = column is not None or name in self.constants
+        if is_call:
+            if name in FUNCTIONS:
+                self.wait(0, name, where)
+            elif is_value:
+                self.fail(
+                    where, f"an operator is missing between {name!r} and its bracket."
+                )
+            else:
+                hint = _suggestion(name, FUNCTIONS) or f"Known: {', '.join(_CALLED)}."
+                self.fail(where, f"unknown function {name!r}. {hint}")
+        elif column is not None:
             self.push("x", column, where)
-        elif name in _CONSTANTS:
-            self.push("const", _CONSTANTS[name], where)
+        elif is_value:
+            self.push("const", self.constants[name], where)
         else:
+            hint = _HINTS.get(name, "Write its argument." if name in FUNCTIONS else "")
+            hint = hint or _suggestion(name, self.names.columns)
             self.fail(
-                where,
-                f"unknown name {name!a}. Known: {self.names.known()}. "
-                + _HINTS.get(name, "Write its argument." if name in FUNCTIONS else ""),
+                where, f"unknown name {name!r}. Known: {self.names.known()}. {hint}"
             )
 
     def close(self, where):
@@ -192,7 +242,7 @@ class _Reader:
                 )
                 bad = self.text[position]
                 hint = _HINTS.get(bad, "")
-                self.fail(position, f"{bad!a} is not part of a formula. {hint}")
+                self.fail(position, f"{_shown(bad)} is not part of a formula. {hint}")
             kind, position = match.lastgroup, match.end()
             where, word = match.start(kind), match[kind]
             if kind == "sign" and word == ")" and not wants_operand:
@@ -213,7 +263,7 @@ class _Reader:
                 elif word != "+":
                     self.fail(where, f"an operand is missing before {word!r}.")
             elif not wants_operand:
-                self.fail(where, f"an operator is missing before {word!a}.")
+                self.fail(where, f"an operator is missing before {word!r}.")
             elif kind == "number":
                 value = float(word)
                 if not math.isfinite(value):
@@ -262,7 +312,14 @@ def _check_powers(tape):
 
 
 def parse_formula(
-    text, *, feature_names=None, n_features=None, first_index=0, protected=None
+    text,
+    *,
+    feature_names=None,
+    n_features=None,
+    first_index=0,
+    protected=None,
+    also_indexed=False,
+    constants=None,
 ):
     """Read a formula as infix text or as calls of named functions.
 
@@ -273,13 +330,18 @@ def parse_formula(
     ----------
     text : str
     feature_names : sequence of str, default=None
-        Names of the columns. If None, ``x0``, ``X0`` or ``x_0`` is the first one.
+        Names of the columns. If None, ``x0``, ``X0`` or ``x_0`` is the first one; so
+        it is where some name is no identifier, unless a name says otherwise.
     n_features : int, default=None
         The number of columns, to refuse indices beyond them.
     first_index : int, default=0
         The index of the first column in indexed names; operon counts from 1.
     protected : {None, "gplearn"}, default=None
         With "gplearn", division, ``sqrt``, ``log`` and ``inv`` are its protected ones.
+    also_indexed : bool, default=False
+        Whether ``x0``, ``x1``, ... are read although all names are identifiers.
+    constants : dict of str to float, default=None
+        Numbers with a name, besides pi; the names of columns go before them.
 
     Returns
     -------
@@ -298,7 +360,7 @@ def parse_formula(
         raise ValueError(
             f"The formula has {len(text)} characters; at most {MAX_TEXT} are read."
         )
-    names = _Names(feature_names, n_features, first_index)
-    tape = _Reader(text, names, protected).read()
+    names = _Names(feature_names, n_features, first_index, also_indexed)
+    tape = _Reader(text, names, protected, _CONSTANTS | (constants or {})).read()
     _check_powers(tape)
     return tape

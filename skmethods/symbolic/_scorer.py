@@ -3,11 +3,12 @@
 from numbers import Real
 
 import numpy as np
+import sklearn
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_array
+from sklearn.utils.metadata_routing import MetadataRequest
 
-from .._validation import as_host, check_weights
-from ._eic import check_aggregate, tape_information
+from .._validation import check_weights
+from ._eic import check_aggregate, check_rows, tape_information
 from ._engines import read_formulas
 
 #: A double holds 16 decimal digits: more cannot be lost.
@@ -50,6 +51,9 @@ class EICScorer:
     exactly, or that has no value at some row, whose criterion is infinite, gets a
     finite score, which searches can rank.
 
+    With metadata routing enabled, ``EICScorer().set_score_request(sample_weight=True)``
+    asks for the weights that are given to ``fit`` of a search or to ``cross_validate``.
+
     *From the paper*: the criterion and its use as an objective beside accuracy. *Ours*:
     the difference as one score, the cut-off, "logmean".
 
@@ -90,6 +94,7 @@ class EICScorer:
         self.weight = weight
         self.metric = metric
         self.aggregate = aggregate
+        self._asks = None
 
     def __repr__(self):
         return (
@@ -104,6 +109,47 @@ class EICScorer:
 
     def __hash__(self):
         return hash((self.weight, self.metric, self.aggregate))
+
+    def set_score_request(self, *, sample_weight):
+        """Ask for `sample_weight`, or decline it, when metadata is routed.
+
+        Parameters
+        ----------
+        sample_weight : bool, None or str
+            True asks for it, False declines it, None makes giving it an error, and a
+            text is the name by which it is given.
+
+        Returns
+        -------
+        self : object
+        """
+        if not sklearn.get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "set_score_request needs metadata routing: "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        request = MetadataRequest(owner=self)  # refuses what is no request
+        request.score.add_request(param="sample_weight", alias=sample_weight)
+        self._asks = sample_weight
+        return self
+
+    def get_metadata_routing(self):
+        """Get metadata routing of this object.
+
+        Returns
+        -------
+        routing : MetadataRequest
+        """
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="sample_weight", alias=self._asks)
+        return request
+
+    def _routing_repr(self):
+        return repr(self)
+
+    def _accept_sample_weight(self):
+        # Asked by scikit-learn's searches over several metrics, without routing.
+        return True
 
     def __call__(self, estimator, X, y=None, sample_weight=None):
         """Score a fitted estimator.
@@ -142,8 +188,8 @@ class EICScorer:
             if len(estimator.steps) > 1:
                 X = estimator[:-1].transform(X)
             estimator = estimator[-1]
-        tapes = read_formulas(estimator)
-        X = check_array(as_host(X), dtype=np.float64)
+        X, names = check_rows(X)
+        tapes = read_formulas(estimator, names, X.shape[1])
         if sample_weight is not None:
             sample_weight = check_weights(sample_weight, X)
         found = [

@@ -121,7 +121,8 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
         The largest operon tree, in operon's count: a variable and its factor are one.
     allowed_symbols : str or None, default=None
         What formulas are made of, separated by commas, in operon's names. None is
-        "add,sub,mul,div,constant,variable,sqrt,square,exp,log,sin,cos".
+        "add,sub,mul,div,constant,variable,sqrt,square,exp,log,sin,cos". "variable" and
+        at least one function are needed.
     optimizer_iterations : int, default=5
         Levenberg-Marquardt steps on the constants of each new formula.
     max_time : int or None, default=None
@@ -317,11 +318,12 @@ class EICSymbolicRegressor(FormulaRegressor, CallbackSupportMixin, BaseEstimator
         symbols = _SYMBOLS if self.allowed_symbols is None else self.allowed_symbols
         symbols = [symbol.strip() for symbol in symbols.split(",")]
         unknown = [symbol for symbol in symbols if symbol not in known]
-        if unknown or "variable" not in symbols:
+        functions = set(symbols) - {"constant", "variable"}
+        if unknown or "variable" not in symbols or not functions:
             raise ValueError(
                 "allowed_symbols must be names of operon's functions separated by "
-                "commas, with 'variable' among them, e.g. 'add,mul,constant,variable'; "
-                f"got {self.allowed_symbols!r}."
+                "commas, at least one, with 'variable' among them, e.g. "
+                f"'add,mul,constant,variable'; got {self.allowed_symbols!r}."
             )
         return ",".join(symbols)
 

@@ -24,6 +24,7 @@ from .._validation import (
     Interval,
     StrOptions,
     check_is_fitted,
+    check_row_counts,
     check_table,
     check_weights,
     fit_context,
@@ -31,6 +32,7 @@ from .._validation import (
 from ._eic import tape_information
 from ._engines import called_candidates, read_candidates, readable_names
 from ._regressor import ECSELRegressor
+from ._signomial import check_names, check_precision
 
 #: Residuals below this share of y are rounding, in which formulas do not differ.
 ROUNDING = 64 * np.finfo(float).eps
@@ -201,13 +203,23 @@ class FormulaRegressor(VersionedPickleMixin, RegressorMixin):
         str
         """
         check_is_fitted(self, "eic_")
-        names = readable_names(self) if feature_names is None else list(feature_names)
-        if names is not None and len(names) != self.n_features_in_:
-            raise ValueError(
-                f"feature_names has {len(names)} names, but X in fit had "
-                f"{self.n_features_in_} columns."
-            )
-        return self._tape.to_text(names, precision)
+        names = readable_names(self)
+        if feature_names is not None:
+            names = check_names(feature_names, self.n_features_in_)
+        return self._tape.to_text(names, check_precision(precision))
+
+
+def _warn_of_single_objective(engine, tapes):
+    """Say that pyoperon must be asked for more than one formula."""
+    objectives = engine.get_params().get("objectives", ())
+    if len(tapes) == 1 and hasattr(engine, "pareto_front_") and len(objectives) == 1:
+        warnings.warn(
+            f"{type(engine).__name__} offers one formula, so there is nothing to "
+            f"choose from: its objectives are {list(objectives)}. Give it "
+            "objectives=['r2', 'length'] for a front from simple to accurate.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _not_dominated(size, mse):
@@ -234,7 +246,8 @@ class EICSelectedRegressor(
     ----------
     estimator : estimator, default=None
         The engine, cloned: a symbolic estimator of skmethods, or a SymbolicRegressor of
-        gplearn, pyoperon or PySR. None takes ``ECSELRegressor()``.
+        gplearn, pyoperon or PySR. None takes ``ECSELRegressor()``. pyoperon needs
+        ``objectives=["r2", "length"]``: with its default it offers a single formula.
     delta_bic : float, default=6.0
         How much worse than the best a candidate's BIC may be. 6 is what counts as
         strong evidence: the best would be 20 times as probable. 0 is the plain
@@ -246,7 +259,8 @@ class EICSelectedRegressor(
     candidates : callable, default=None
         For other engines: a function of the fitted engine that returns its candidates,
         a list of formulas as text, in the names of the columns where all are
-        identifiers, else in x0, x1, ...
+        identifiers, or in x0, x1, ... (read so unless a column is called by another's
+        index).
     n_rows : int or None, default=1000
         Training rows for EIC, drawn at random where there are more; None takes all.
         The error is that of all rows.
@@ -370,7 +384,8 @@ class EICSelectedRegressor(
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; None gives every row the weight 1. They count observations:
-            their sum is the n of BIC, so do not scale them to a sum of 1.
+            their sum is the n of BIC, so do not scale them to a sum of 1. A sum
+            beyond 1e15 is refused.
         **fit_params : dict
             Passed to the engine's ``fit``.
 
@@ -383,6 +398,7 @@ class EICSelectedRegressor(
         X, y = check_table(self, X, y, reset=True, dtype=np.float64, y_numeric=True)
         y = numbers(y)
         weight = check_weights(sample_weight, X)
+        check_row_counts(weight)
         rng = check_random_state(self.random_state)
         rows = weight > 0
         chosen = pick_rows(int(rows.sum()), self.n_rows, rng)
@@ -397,10 +413,12 @@ class EICSelectedRegressor(
                 y,
                 **self._engine_parameters(engine, sample_weight, weight, fit_params),
             )
+        names = readable_names(self) if named else None
         if self.candidates is None:
-            tapes = read_candidates(engine)
+            tapes = read_candidates(engine, names, X.shape[1])
+            _warn_of_single_objective(engine, tapes)
         else:
-            tapes = called_candidates(self.candidates, engine)
+            tapes = called_candidates(self.candidates, engine, names, X.shape[1])
         if not tapes:
             raise ValueError(
                 f"{type(engine).__name__} offers no formula that could be chosen; see "

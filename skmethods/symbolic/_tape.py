@@ -4,13 +4,13 @@ A tape lists the nodes of an expression tree such that operands come before thei
 operator. Everything about it is a loop over that list, so depth costs no recursion.
 """
 
+from collections import deque
 from fractions import Fraction
 from numbers import Integral, Real
 
 import numpy as np
 
 MAX_NODES = 10_000
-MAX_DEPTH = 1_000
 _LARGEST_DENOMINATOR = 12
 
 
@@ -203,10 +203,6 @@ class Tape:
                 depths[-1] = 1 + max(depths[-1], depth)
             roots.append(i)
             left.append(first)
-            if depths[-1] > MAX_DEPTH:
-                raise ValueError(
-                    f"The formula is nested deeper than {MAX_DEPTH} operators."
-                )
         if len(roots) != 1:
             raise ValueError(f"The nodes form {len(roots)} trees instead of one.")
         put = object.__setattr__
@@ -329,7 +325,7 @@ class Tape:
         -------
         str
         """
-        return texts(self, feature_names, precision)[-1]
+        return deque(texts(self, feature_names, precision), maxlen=1).pop()
 
 
 def _check_leaf(op, arg):
@@ -405,9 +401,14 @@ def _enclose(part, at_least, signed=True):
     return text
 
 
-def texts(tape, feature_names=None, precision=None):
-    """The text of every subexpression, in the order of the nodes."""
-    stack, written = [], []
+def texts(tape, feature_names=None, precision=None, limit=None):
+    """Yield the text of every subexpression, in the order of the nodes.
+
+    All of them together are quadratic in the depth: with `limit`, only the first
+    ``limit + 1`` characters of each are written, by which a longer one is known.
+    """
+    end = None if limit is None else limit + 1
+    stack = []
     for i, (op, arg) in enumerate(zip(tape.ops, tape.args, strict=True)):
         if op == "x":
             name = f"x{arg}" if feature_names is None else str(feature_names[arg])
@@ -431,6 +432,6 @@ def texts(tape, feature_names=None, precision=None):
             operands = [stack.pop()[0] for _ in range(ARITY[op])][::-1]
             name = "sqrt" if op == "powc" else op
             part = f"{name}({', '.join(operands)})", _ATOM
+        part = part[0][:end], part[1]
         stack.append(part)
-        written.append(part[0])
-    return written
+        yield part[0]

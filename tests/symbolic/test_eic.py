@@ -1,6 +1,7 @@
 """Digits lost to rounding: worked values, simulated noise, real float32 errors."""
 
 import pickle
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -406,6 +407,23 @@ def test_a_weight_is_a_repeated_row(aggregate, on_invalid):
     assert weighted != effective_information(text, X, **options)
 
 
+@pytest.mark.parametrize("aggregate", ["mean", "logmean", "median", 0.8])
+@pytest.mark.parametrize("scale", [1e308, 1e-300, 5e-324])
+def test_the_scale_of_weights_does_not_matter(aggregate, scale, recwarn):
+    X = np.random.default_rng(0).uniform(1, 2, (10, 2))
+    expected = effective_information("x0 - x1", X, aggregate=aggregate)
+    got = effective_information(
+        "x0 - x1", X, sample_weight=[scale] * 10, aggregate=aggregate
+    )
+    assert got == pytest.approx(expected, rel=1e-9)
+    assert expected > 0.5
+    # Light as it is, a row that cancels counts.
+    X[0, 1] = X[0, 0]
+    light = effective_information("x0 - x1", X, sample_weight=[1e-320] + [1e308] * 9)
+    assert light == np.inf
+    assert not recwarn.list
+
+
 def test_a_row_of_weight_zero_is_absent():
     X = np.array([[1.0, 2.0], [3.0, 3.0]])
     assert effective_information("x0 - x1", X, sample_weight=[1, 0]) < 1
@@ -435,10 +453,19 @@ def test_frames_name_the_columns():
     frame = pd.DataFrame({"mass": [1.0, 2.0], "petal length (cm)": [3.0, 4.0]})
     got = effective_information("mass*petal length (cm)", frame)
     assert got == pytest.approx(0.5 * np.log10(3))
+    # As estimators write formulas on such a frame.
+    assert effective_information("x0*x1", frame) == got
     named = effective_information("a*b", frame, feature_names=["a", "b"])
     assert named == got
-    with pytest.raises(ValueError, match=r"unknown name 'x0'. Known: mass, petal"):
-        effective_information("x0", frame)
+    with pytest.raises(ValueError, match=r"unknown name 'x2'. Known: mass, petal"):
+        effective_information("x2", frame)
+    with pytest.raises(ValueError, match=r"unknown name 'x0'. Known: mass, width"):
+        effective_information("x0", frame.set_axis(["mass", "width"], axis=1))
+    with pytest.raises(ValueError, match=r"'0' cannot stand.*X\.to_numpy"):
+        effective_information("x0", frame.set_axis(["0", "1"], axis=1))
+    for wrong in ("ab", {"a", "b"}):
+        with pytest.raises(TypeError, match="feature_names must be a list"):
+            effective_information("a", frame, feature_names=wrong)
     with pytest.raises(ValueError, match="feature_names has 1 names, but X has 2"):
         effective_information("a", frame, feature_names=["a"])
     plain = pd.DataFrame(frame.to_numpy())  # columns 0 and 1
@@ -472,6 +499,61 @@ def test_anything_with_a_formula():
 
     got = effective_information(Law(), [[1.0, 2.0]])
     assert got == pytest.approx(0.5 * np.log10(3))
+
+
+@pytest.mark.parametrize("with_fit", [True, False])
+def test_an_estimator_without_names_has_those_of_the_frame(with_fit):
+    class Law:
+        def __init__(self, text):
+            self.text = text
+
+        def formula(self):
+            return self.text
+
+    if with_fit:
+        Law.fit = lambda self, X, y: self
+    X = np.random.default_rng(0).uniform(1, 2, (20, 2))
+    swapped = pd.DataFrame(X, columns=["x1", "x0"])
+    expected = effective_information("sin(x1) - 5*x0", X)
+    assert effective_information(Law("sin(x0) - 5*x1"), swapped) == expected
+    named = pd.DataFrame(X, columns=["mass", "speed"])
+    for text in ("sin(speed) - 5*mass", "sin(x1) - 5*x0"):
+        assert effective_information(Law(text), named) == expected
+    got = effective_information(Law("sin(b) - 5*a"), X, feature_names=["a", "b"])
+    assert got == expected
+    digits = named.set_axis(["0", "1"], axis=1)
+    assert effective_information(Law("sin(x1) - 5*x0"), digits) == expected
+    result = effective_information(Law("sin(x1) - 5*x0"), digits, return_details=True)
+    assert result.worst_subexpression in ("sin(x1) - 5*x0", "sin(x1)")
+    with pytest.raises(ValueError, match="unknown name 'x7'"):
+        effective_information(Law("x7"), named)
+
+
+def test_a_formula_on_odd_names_is_read_back():
+    X = np.random.default_rng(0).uniform(1, 3, (60, 2))
+    frame = pd.DataFrame(X, columns=["petal length", "petal width"])
+    model = ECSELRegressor().fit(frame, np.pi * X[:, 0] ** 2 / X[:, 1])
+    assert effective_information(model.formula(), frame) > 0
+
+
+def test_sympy_functions_and_numbers():
+    sympy = pytest.importorskip("sympy")
+    x0 = sympy.Symbol("x0")
+    X = [[2.0], [3.0]]
+    with pytest.raises(ValueError, match="unknown function 'f'"):
+        effective_information(sympy.Function("f")(x0), X)
+    expected = effective_information("x0*2.718281828459045 - 3", X)
+    assert effective_information(x0 * sympy.E - 3, X) == expected
+    for number in (sympy.pi, sympy.GoldenRatio, sympy.EulerGamma):
+        got = effective_information(sympy.sin(x0) - number, X, return_details=True).tape
+        assert float(number) in got.args
+    assert effective_information(sympy.exp(x0), pd.DataFrame({"x0": [1.0]})) > 0
+    with pytest.raises(ValueError, match="the number E, and E is also the name"):
+        effective_information(x0 * sympy.E, [[1.0, 2.0]], feature_names=["x0", "E"])
+    with pytest.raises(ValueError, match="unknown name 'E'"):
+        effective_information(x0 * sympy.Symbol("E"), X)
+    named = {"feature_names": ["E"]}
+    assert effective_information(sympy.Symbol("E") * 2, X, **named) > 0
 
 
 def test_a_classifier_has_several():
@@ -605,10 +687,56 @@ def test_precision_and_width_of_the_report():
     assert max(map(len, result.report(max_width=90).splitlines()[1:])) > 60
 
 
-def test_a_deep_formula_has_a_report():
-    text = "sin(" * 900 + "x0" + ")" * 900
-    result = effective_information(text, [[0.5]], return_details=True)
-    assert len(result.report().splitlines()) == 903
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("sin(" * 4000 + "x0" + ")" * 4000, "x0"),
+        (" + ".join(["x0"] * 5000), "x0"),
+        ("-".join(["a_name_of_many_letters"] * 5000), "a_name_of_many_letters"),
+    ],
+    ids=["calls", "sum", "long name"],
+)
+def test_a_deep_formula_has_a_report(text, name):
+    start = time.process_time()
+    result = effective_information(
+        text, np.full((64, 1), 0.5), feature_names=[name], return_details=True
+    )
+    lines = result.report().splitlines()
+    assert len(lines) == 2 + result.tape.size
+    assert max(map(len, lines[1:])) <= 100
+    assert f" level {result.tape.depth - 1} +- {name}" in result.report()
+    assert len(result.nodes) == result.tape.size
+    assert max(len(text) for text, _ in result.nodes) == 1000
+    assert time.process_time() - start < 5
+
+
+def test_bad_requests_of_a_report():
+    result = effective_information("x0 - 1", [[0.5]], return_details=True)
+    for wrong in (-1, 0):
+        with pytest.raises(ValueError, match="precision"):
+            result.report(precision=wrong)
+    with pytest.raises(TypeError, match="precision"):
+        result.report(precision=1.5)
+    for wrong in (59, "80", None, 80.5):
+        with pytest.raises(ValueError, match="max_width must be a whole number"):
+            result.report(max_width=wrong)
+
+
+def test_the_tree_is_no_part_of_the_formula():
+    result = effective_information("-x0*2", [[0.5]], return_details=True)
+    assert "+- -x0" in result.report() and "|- -" not in result.report()
+
+
+def test_the_worst_does_not_drift_down():
+    """95 % of the worst node's digits, not of each node's on the way."""
+    for text in ("+".join(["x0"] * 900), "sin(" * 60 + "x0" + ")" * 60):
+        result = effective_information(text, [[1.0]], return_details=True)
+        worst = parse_formula(result.worst_subexpression)
+        found = effective_information(result.worst_subexpression, [[1.0]])
+        assert found >= 0.95 * result.eic
+        smaller = [worst.subtree(c) for c in worst.children(worst.size - 1)]
+        for part in smaller:
+            assert tape_information(part, np.ones((1, 1))) < 0.95 * result.eic
 
 
 # -- peers and the real world ----------------------------------------------------------

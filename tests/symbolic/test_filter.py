@@ -62,6 +62,9 @@ def test_the_other_options_reach_the_criterion():
         ({"exprs": ["x0", "x0 +"]}, ValueError, r"exprs\[1\]: .*operand is missing"),
         ({"exprs": ["x0"] * 600 + [3]}, TypeError, r"exprs\[600\]: .*got int"),
         ({"exprs": "x0"}, TypeError, "several formulas"),
+        ({"exprs": None}, TypeError, "several formulas.*NoneType"),
+        ({"exprs": parse_formula("x0")}, TypeError, "several formulas.*Tape"),
+        ({"feature_names": "abc"}, TypeError, "feature_names must be a list"),
         ({"threshold": "1"}, ValueError, "threshold"),
         ({"threshold": np.nan}, ValueError, "threshold"),
         ({"aggregate": "max"}, ValueError, "aggregate"),
@@ -73,6 +76,12 @@ def test_bad_input(change, error, message):
     given = {"exprs": ["x0"], "X": X} | change
     with pytest.raises(error, match=message):
         filter_formulas(given.pop("exprs"), given.pop("X"), **given)
+
+
+def test_a_single_sympy_expression_is_no_list():
+    sympy = pytest.importorskip("sympy")
+    with pytest.raises(TypeError, match=r"several formulas.*Symbol"):
+        filter_formulas(sympy.Symbol("x0"), X)
 
 
 # -- random formulas -------------------------------------------------------------------
@@ -124,6 +133,12 @@ def test_the_seed_decides():
 def test_large_ones():
     (text,) = random_formulas(1, n_features=1, size=(3000, 3000), random_state=0)
     assert isinstance(parse_formula(text), Tape)
+
+
+@pytest.mark.parametrize("size", [5, (1, 2, 3), "ab", None])
+def test_the_size_is_a_pair(size):
+    with pytest.raises(TypeError, match="size must be a pair"):
+        random_formulas(1, n_features=1, size=size)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skmethods.symbolic._eic import node_digits, tape_information
-from skmethods.symbolic._parse import MAX_TEXT, parse_formula
-from skmethods.symbolic._tape import MAX_DEPTH, MAX_NODES
+from skmethods.symbolic._parse import MAX_OPEN, MAX_TEXT, parse_formula
+from skmethods.symbolic._tape import MAX_NODES
 from tests.symbolic._formulas import gplearn_programs
 
 X = np.random.default_rng(0).uniform(0.5, 3.0, (40, 3))
@@ -208,18 +208,88 @@ def test_longer_names_are_not_cut():
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("names", "error", "message"),
     [
-        (["a", "a"], "differ from each other"),
-        (["a", "1"], "with a letter in it, got '1'"),
-        (["a", 3], "with a letter in it, got 3"),
-        (["a", ""], "with a letter"),
-        (["a"], "1 names, but X has 2"),
+        (["a", "a"], ValueError, "differ from each other"),
+        (["a", "1"], ValueError, r"'1' cannot stand .*feature_names.*X\.to_numpy"),
+        (["a", 3], TypeError, "must be strings; got 3"),
+        (["a", ""], ValueError, "empty name"),
+        (["a"], ValueError, "1 names, but X has 2"),
+        ("ab", TypeError, "list of names"),
+        ({"a", "b"}, TypeError, "list of names"),
     ],
 )
-def test_names_that_cannot_serve(names, message):
-    with pytest.raises(ValueError, match=message):
+def test_names_that_cannot_serve(names, error, message):
+    with pytest.raises(error, match=message):
         parse_formula("a", feature_names=names, n_features=2)
+
+
+@pytest.mark.parametrize("names", [["_", "_1", "__2"], ["_0", "ℏ_", "ª"]])
+def test_every_identifier_is_a_name(names):
+    tape = parse_formula(f"{names[0]}*{names[1]} - {names[2]}", feature_names=names)
+    assert tape.to_text() == "x0*x1 - x2"
+    assert parse_formula(tape.to_text(names), feature_names=names) == tape
+
+
+def test_indexed_names_beside_odd_ones():
+    def read(text, names, **options):
+        return parse_formula(text, feature_names=names, **options).to_text()
+
+    # Formulas on such columns are written in x0, x1, ...
+    assert read("x1 - a b*x0", ["a b", "c"]) == "x1 - x0*x0"
+    assert read("x1 - X_0", ["a b", "x1"]) == "x1 - x0"
+    with pytest.raises(ValueError, match="unknown name 'x2'"):
+        read("x2", ["a b", "c"])
+    # A column goes before an index, and then all indices are names only.
+    assert read("x0", ["a b", "x0"]) == "x1"
+    with pytest.raises(ValueError, match=r"unknown name 'x1'. Known: a b, x0"):
+        read("x0*x1", ["a b", "x0"])
+    # Where all are identifiers, names are names.
+    with pytest.raises(ValueError, match="unknown name 'x0'"):
+        read("x0", ["a", "b"])
+    assert read("x0 - b", ["a", "b"], also_indexed=True) == "x0 - x1"
+    with pytest.raises(ValueError, match="unknown name 'x0'"):
+        read("x0 - x1", ["x1", "x2"], also_indexed=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mass − n1", r"near 'mass − n1': '−' \(MINUS SIGN\).*Write - for it"),
+        ("2×x0", r"'×' .*Write \* for it"),
+        ("2·x0", r"'·' .*Write \* for it"),
+        ("mass²", r"'²' .*Write \*\*2 for it"),
+        ("х0", r"'х' \(CYRILLIC SMALL LETTER HA\)"),
+        ("mas*2", "unknown name 'mas'.*Did you mean 'mass'"),
+        ("sine(mass)", "unknown function 'sine'. Did you mean 'sin'"),
+        ("qqq(mass)", "unknown function 'qqq'. Known: abs, acos"),
+        ("sin", r"unknown name 'sin'.*Write its argument"),
+        ("mass(2)", r"character 1.*operator is missing between 'mass' and its bracket"),
+        ("pi(2)", "operator is missing between 'pi'"),
+        ("2(mass)", r"operator is missing before '\('"),
+        ("zzz", r"Known: mass, n0, n1, .*n8, \.\.\. \(41 names\)\. *$"),
+    ],
+)
+def test_messages_help(text, message):
+    names = ["mass", *(f"n{j}" for j in range(40))]
+    with pytest.raises(ValueError, match=message):
+        parse_formula(text, feature_names=names)
+
+
+def test_named_numbers():
+    constants = {"E": math.e, "GoldenRatio": 1.618}
+    tape = parse_formula("E*GoldenRatio", constants=constants)
+    assert tape.args[:2] == (math.e, 1.618)
+    tape = parse_formula("E*2", feature_names=["E"], constants=constants)
+    assert tape.ops[0] == "x"
+
+
+def test_a_long_chain_is_not_nested():
+    n = MAX_NODES // 2
+    for sign in ("+", "-", "*", "/"):
+        tape = parse_formula(sign.join(["x0"] * n))
+        assert tape.size == 2 * n - 1
+        assert tape.depth == n
 
 
 def test_pi_unless_a_column_is_called_so():
@@ -351,9 +421,10 @@ def test_any_text_is_a_formula_or_a_value_error(text):
 def test_what_is_large_but_allowed():
     half = MAX_NODES // 2
     assert parse_formula("(" * 3000 + "x0" + ")" * 3000).size == 1
-    assert parse_formula(
-        "sin(" * (MAX_DEPTH - 1) + "x0" + ")" * (MAX_DEPTH - 1)
-    ).size == (MAX_DEPTH)
+    calls = "sin(" * MAX_OPEN + "x0" + ")" * MAX_OPEN
+    assert parse_formula(calls).size == MAX_OPEN + 1
+    with pytest.raises(ValueError, match=f"nested deeper than {MAX_OPEN}"):
+        parse_formula(f"sin({calls})")
     balanced = ["x0"] * 4096
     while len(balanced) > 1:
         balanced = [f"({a}+{b})" for a, b in zip(*[iter(balanced)] * 2, strict=True)]

@@ -3,11 +3,18 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.metrics import make_scorer, mean_absolute_error, r2_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 
@@ -159,6 +166,90 @@ def test_weights_reach_metric_and_digits(data):
     weighted = EICScorer()(model, X, y, sample_weight=counts)
     assert weighted == pytest.approx(EICScorer()(model, X[rows], y[rows]))
     assert weighted != pytest.approx(EICScorer()(model, X, y))
+
+
+def test_routed_weights_reach_metric_and_digits(data):
+    X, y = data
+    weight = np.linspace(0, 5, len(y))
+    seen = []
+
+    class Spied(Law):
+        def fit(self, X, y, sample_weight=None):
+            return super().fit(X, y)
+
+    def metric(estimator, X, y, sample_weight=None):
+        seen.append(sample_weight)
+        return r2_score(y, estimator.predict(X), sample_weight=sample_weight)
+
+    def expected(scorer):
+        total = []
+        for train, test in KFold(3).split(X):
+            model = Spied(UNSTABLE).fit(X[train], y[train])
+            total.append(scorer(model, X[test], y[test], sample_weight=weight[test]))
+        return total
+
+    scorer = EICScorer(metric=metric)
+    with pytest.raises(RuntimeError, match="metadata routing"):
+        scorer.set_score_request(sample_weight=True)
+    by_hand = expected(scorer)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = Spied(UNSTABLE).set_fit_request(sample_weight=True)
+        asks = EICScorer(metric=metric).set_score_request(sample_weight=True)
+        assert asks != scorer and asks == clone(GridSearchCV(
+            model, {}, scoring=asks)).scoring  # fmt: skip
+        seen.clear()
+        found = cross_validate(
+            model, X, y, cv=KFold(3), scoring=asks, params={"sample_weight": weight}
+        )["test_score"]
+        np.testing.assert_allclose(found, by_hand)
+        assert all(w is not None for w in seen) and len(seen) == 3
+        search = GridSearchCV(model, {"text": [UNSTABLE]}, cv=KFold(3), scoring=asks)
+        search.fit(X, y, sample_weight=weight)
+        assert search.cv_results_["mean_test_score"][0] == pytest.approx(
+            np.mean(by_hand)
+        )
+        with pytest.raises(UnsetMetadataPassedError, match="EICScorer"):
+            cross_validate(
+                model, X, y, scoring=scorer, params={"sample_weight": weight}
+            )
+        asks = pickle.loads(pickle.dumps(EICScorer().set_score_request(
+            sample_weight="w")))  # fmt: skip
+        assert asks.get_metadata_routing().score.requests == {"sample_weight": "w"}
+        with pytest.raises(ValueError, match="sample_weight"):
+            asks.set_score_request(sample_weight=3)
+        assert asks.get_metadata_routing().score.requests == {"sample_weight": "w"}
+        model.set_fit_request(sample_weight=False)
+        search = GridSearchCV(model, {"text": [UNSTABLE]}, cv=3, scoring=scorer)
+        search.fit(X, y)  # no weights, no request
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_search_weights_its_scores_without_routing(data, several):
+    X, y = data
+
+    class Weighted(Law):
+        def fit(self, X, y, sample_weight=None):
+            return super().fit(X, y)
+
+    scoring = {"sanity": EICScorer()} if several else EICScorer()
+    search = GridSearchCV(
+        Weighted(), {"text": [UNSTABLE]}, cv=3, scoring=scoring, refit=False
+    )
+    name = "mean_test_sanity" if several else "mean_test_score"
+    plain = search.fit(X, y).cv_results_[name]
+    weighted = search.fit(X, y, sample_weight=np.linspace(0, 5, len(y)))
+    assert weighted.cv_results_[name] != pytest.approx(plain)
+
+
+def test_names_of_a_frame_serve_a_model_without_its_own(data):
+    X, _ = data
+    frame = pd.DataFrame({"x1": np.ones(len(X)), "x0": X[:, 0]})
+    named = frame.set_axis(["one", "speed"], axis=1)
+    expected = -effective_information(UNSTABLE, X, aggregate="logmean")
+    sanity = EICScorer(metric=None)
+    assert sanity(Law(UNSTABLE), frame) == pytest.approx(expected)
+    text = UNSTABLE.replace("x0", "speed")
+    assert sanity(Law(text), named) == pytest.approx(expected)
 
 
 def test_a_model_with_several_formulas_counts_as_its_worst(data):

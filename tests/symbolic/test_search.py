@@ -155,7 +155,10 @@ def test_allowed_symbols_are_what_formulas_are_made_of():
         assert ops <= {"add", "sub", "mul", "neg", "const", "x"}, candidate.formula
 
 
-@pytest.mark.parametrize("symbols", ["add,wavelet,variable", "add,constant", ""])
+@pytest.mark.parametrize(
+    "symbols",
+    ["add,wavelet,variable", "add,constant", "", "variable", "constant, variable"],
+)
 def test_unknown_symbols_are_refused(symbols):
     X, y = law()
     with pytest.raises(ValueError, match="allowed_symbols must be"):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -229,6 +230,97 @@ def test_names_of_columns_go_to_the_engine_and_into_the_formula(kind):
     assert model.formula(precision=2) == "x0*x1/x2**2 + 1.5"
     with pytest.raises(ValueError, match="feature_names has 2 names"):
         model.formula(["a", "b"])
+
+
+class Nameless(Listed):
+    """Stores no feature_names_in_, as scikit-learn does not ask engines to."""
+
+    def fit(self, X, y):
+        self.candidates_ = list(self.formulas)
+        return self
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_names_are_known_where_the_engine_stores_none(own):
+    pandas = pytest.importorskip("pandas")
+    X, y = law()
+
+    def fitted(texts, frame):
+        options = {"candidates": lambda engine: texts} if own else {}
+        engine = Nameless(() if own else tuple(texts))
+        return EICSelectedRegressor(estimator=engine, **options).fit(frame, y)
+
+    expected = parse_formula("x0*x1/x2**2 + 1.5").evaluate(X)
+    for names, text in [
+        (["force", "mass", "time"], "force*mass/time**2 + 1.5"),
+        (["force", "mass", "time"], "x0*x1/x2**2 + 1.5"),
+        (["x2", "x1", "x0"], "x2*x1/x0**2 + 1.5"),  # names, not positions
+        (["_1", "_2", "_3"], "_1*_2/_3**2 + 1.5"),
+        (["a b", "x0", "0"], "x0*x1/x2**2 + 1.5"),  # positions: not all identifiers
+    ]:
+        frame = pandas.DataFrame(dict(zip(names, X.T, strict=True)))
+        model = fitted([text, "1.5"], frame)
+        np.testing.assert_allclose(model.predict(frame), expected)
+        if "mass" in names:  # what is written has the names
+            text = text.replace("x0*x1/x2", "force*mass/time")
+            text.replace("x0*x1/x2", "force*mass/time") if "mass" in names else text
+        )
+        assert model.formula() == written
+    with pytest.raises(ValueError, match="unknown name 'x0'"):
+        frame = pandas.DataFrame(dict(zip(["x1", "x2", "x3"], X.T, strict=True)))
+        fitted(["x0*x1"], frame)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_bad_candidate_is_named(own):
+    X, y = law()
+    for text, error, words in [
+        ("x0 +", ValueError, "operand is missing"),
+        (None, TypeError, "must be text"),
+        ("x9", ValueError, "unknown name"),
+    ]:
+        texts = ("1.5", text)
+        options = {"candidates": lambda engine, texts=texts: list(texts)} if own else {}
+        model = EICSelectedRegressor(estimator=Nameless(texts), **options)
+        name = "candidates" if own else "candidates_"
+        with pytest.raises(error, match=rf"^{name}\[1\]: .*{words}"):
+            model.fit(X, y)
+
+
+@pytest.mark.parametrize("weight", [1e306, 1e307, 1e308, 1e14])
+def test_weights_that_count_no_rows(weight, recwarn):
+    X, y = law()
+    with pytest.raises(ValueError, match=r"sample_weight sums to .*count rows"):
+        EICSelectedRegressor(estimator=Listed()).fit(
+            X, y, sample_weight=np.full(len(y), weight)
+        )
+    assert not [w for w in recwarn if w.category is RuntimeWarning]
+
+
+def test_one_formula_of_operon_is_nothing_to_choose_from():
+    X, y = law()
+    with pytest.warns(UserWarning, match=r"objectives=\['r2', 'length'\]"):
+        EICSelectedRegressor(estimator=operon(objectives=["r2"])).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        EICSelectedRegressor(estimator=operon()).fit(X, y)
+        EICSelectedRegressor(estimator=Listed(FORMULAS[:1])).fit(X, y)
+
+
+def test_bad_requests_of_a_text():
+    X, y = law()
+    model = EICSelectedRegressor(estimator=Listed()).fit(X, y)
+    for wrong in (1.5, "3", True):
+        with pytest.raises(TypeError, match="precision"):
+            model.formula(precision=wrong)
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="precision must be at least 1"):
+            model.formula(precision=wrong)
+    with pytest.raises(ValueError, match="'u' comes more than once"):
+        model.formula(["u", "u", "v"])
+    for wrong in ("abc", {"a", "b", "c"}):
+        with pytest.raises(TypeError, match="feature_names must be a list"):
+            model.formula(wrong)
 
 
 def test_digits_of_the_text():

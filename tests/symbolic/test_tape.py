@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from skmethods.symbolic._parse import parse_formula
+from skmethods.symbolic._parse import MAX_OPEN, parse_formula
 from skmethods.symbolic._tape import (
     ARITY,
     BINARY,
     FUNCTIONS,
-    MAX_DEPTH,
     MAX_NODES,
     UNARY,
     Tape,
+    texts,
     value,
 )
 from tests.symbolic._formulas import N_FEATURES, tapes
@@ -80,6 +80,14 @@ def test_pickle_equality_and_hash(tape):
     assert copy.left == tape.left and copy.depth == tape.depth
     longer = Tape([*tape.ops, "sin"], [*tape.args, None])
     assert longer != tape and longer.depth == tape.depth + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(tapes(max_leaves=25))
+def test_limited_texts_are_the_beginnings_of_the_texts(tape):
+    whole = list(texts(tape))
+    for limit in (0, 1, 7, 30):
+        assert list(texts(tape, limit=limit)) == [t[: limit + 1] for t in whole]
 
 
 def test_structure():
@@ -168,7 +176,6 @@ def test_a_tape_cannot_change():
         (["const"], [np.nan], "finite number"),
         (["const"], [None], "finite number"),
         (["x", "powc"], [0, 1.37], "must be exact"),
-        (["x"] + ["sin"] * MAX_DEPTH, [0] + [None] * MAX_DEPTH, "nested deeper"),
         (["x"] * (MAX_NODES + 1), [0] * (MAX_NODES + 1), "at most 10000"),
     ],
 )
@@ -178,10 +185,13 @@ def test_malformed_tapes_are_refused(ops, args, message):
 
 
 def test_the_limits_themselves_are_accepted():
-    deep = Tape(["x"] + ["neg"] * (MAX_DEPTH - 1), [0] + [None] * (MAX_DEPTH - 1))
-    assert deep.depth == MAX_DEPTH
+    n = MAX_NODES - 1
+    deep = Tape(["x"] + ["neg"] * n, [0] + [None] * n)
+    assert deep.depth == MAX_NODES
     assert deep.evaluate(np.ones((2, 1))).tolist() == [-1, -1]
-    assert parse_formula(deep.to_text()) == deep
+    assert deep.to_text().count("-") == n
+    less = deep.subtree(MAX_OPEN // 2)  # a sign and a bracket each
+    assert parse_formula(less.to_text()) == less
     ops = ["x"]
     for _ in range(12):  # a balanced tree
         ops = [*ops, *ops, "add"]
@@ -193,10 +203,10 @@ def test_the_limits_themselves_are_accepted():
 
 @pytest.mark.parametrize("first", [True, False])
 def test_deep_operands_on_either_side(first):
-    n = MAX_DEPTH - 1
+    n = (MAX_NODES - 1) // 2 if first else MAX_OPEN // 2 - 1  # a sign and a bracket
     ops = ["x"] + ["x", "sub"] * n if first else ["x"] * (n + 1) + ["sub"] * n
     tape = Tape(ops, [0 if op == "x" else None for op in ops])
-    assert tape.depth == MAX_DEPTH
+    assert tape.depth == n + 1
     assert parse_formula(tape.to_text()) == tape
 
 
