@@ -54,7 +54,9 @@ def read_formulas(estimator, feature_names=None, n_features=None):
     if hasattr(estimator, "model_") and hasattr(estimator, "get_model_string"):
         return [_finite(operon_tape(estimator.model_, operon_columns(estimator)))]
     if callable(getattr(estimator, "sympy", None)):
-        return _parsed([str(estimator.sympy())], estimator, feature_names, n_features)
+        texts = [str(estimator.sympy())]  # which writes E for exp(1)
+        number = {"E": math.e}
+        return _parsed(texts, estimator, feature_names, n_features, constants=number)
     raise TypeError(
         f"No formula is found in {type(estimator).__name__}. {_UNDERSTOOD} Others need "
         "a method formula() that returns the text in x0, x1, ... or in the names of "
@@ -127,7 +129,7 @@ def readable_names(estimator):
     return names if names and fit and len(set(names)) == len(names) else None
 
 
-def _parsed(texts, estimator, feature_names, n_features, owner=None):
+def _parsed(texts, estimator, feature_names, n_features, owner=None, constants=None):
     """Texts in the names of the columns or in x0, x1, ..., as tapes.
 
     An estimator's own names go first. `owner` is what holds the texts, for messages.
@@ -146,6 +148,7 @@ def _parsed(texts, estimator, feature_names, n_features, owner=None):
                     feature_names=feature_names,
                     n_features=n_features,
                     also_indexed=True,
+                    constants=constants,
                 )
             )
         except (TypeError, ValueError) as exc:

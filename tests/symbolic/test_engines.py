@@ -190,6 +190,27 @@ def test_pysr_equations():
     np.testing.assert_allclose(chosen.evaluate(X), expected[2])
 
 
+def test_eulers_number_as_sympy_writes_it():
+    engine = PySRDouble([], "x0*exp(1)")
+    (tape,) = read_formulas(engine)
+    assert tape.evaluate(np.ones((1, 3)))[0] == pytest.approx(np.e)
+
+
+def test_names_that_are_given():
+    """For engines that store none; the engine's own go first."""
+    engine = PySRDouble(["mass*2", "x0 - x1"], "x0")
+    del engine.n_features_in_
+    names = ["force", "mass"]
+    tapes = read_candidates(engine, names, 2)
+    assert [t.to_text() for t in tapes] == ["x1*2", "x0 - x1"]
+    tapes = called_candidates(lambda fitted: ["force"], engine, names, 2)
+    assert tapes[0].features == (0,)
+    with pytest.raises(ValueError, match=r"^equations_\[0\]: .*unknown name 'mass'"):
+        read_candidates(engine)
+    engine.feature_names_in_ = np.array(["mass", "force"])
+    assert read_candidates(engine, names, 2)[0].features == (0,)
+
+
 def test_names_of_columns():
     engine = PySRDouble(
         ["mass * 2", "force / mass"], "force / mass", ["a", "mass", "force"]
