@@ -211,14 +211,14 @@ class FormulaRegressor(VersionedPickleMixin, RegressorMixin):
 
 def _warn_of_single_objective(engine, tapes):
     """Say that pyoperon must be asked for more than one formula."""
-    objectives = engine.get_params().get("objectives", ())
+    objectives = engine.get_params().get("objectives") or ["r2"]
     if len(tapes) == 1 and hasattr(engine, "pareto_front_") and len(objectives) == 1:
         warnings.warn(
             f"{type(engine).__name__} offers one formula, so there is nothing to "
-            f"choose from: its objectives are {list(objectives)}. Give it "
+            f"choose from: its only objective is {objectives[0]!r}. Give it "
             "objectives=['r2', 'length'] for a front from simple to accurate.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -297,8 +297,14 @@ def test_weights_that_count_no_rows(weight, recwarn):
 
 def test_one_formula_of_operon_is_nothing_to_choose_from():
     X, y = law()
-    with pytest.warns(UserWarning, match=r"objectives=\['r2', 'length'\]"):
-        EICSelectedRegressor(estimator=operon(objectives=["r2"])).fit(X, y)
+    for objectives in (None, ["r2"]):  # None is pyoperon's default
+        model = EICSelectedRegressor(estimator=operon(objectives=objectives))
+        with pytest.warns(
+            UserWarning, match=r"objectives=\['r2', 'length'\]"
+        ) as caught:
+            model.fit(X, y)
+        assert len(model.candidates_) == 1
+        assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         EICSelectedRegressor(estimator=operon()).fit(X, y)
