@@ -240,6 +240,15 @@ class Setting:
         """
         if law.rss <= 1e-18 * self.target or self.loss == "log":
             return law.normal
+        # Columns that hardly vary, and terms that cancel, leave rounding errors only.
+        with np.errstate(all="ignore"):
+            try:
+                found = self._sandwich(law)
+            except np.linalg.LinAlgError:
+                return law.normal
+        return found if np.isfinite(found).all() else law.normal
+
+    def _sandwich(self, law):
         rows = self.rows
         K, m = law.B.shape
         odd = None if law.odd is None else law.odd[None]
@@ -358,7 +367,8 @@ def rounding_path(law, setting):
     Returns
     -------
     list of (B, snapped)
-        The point of the path with the least description length, and its end.
+        The point of the path with the least description length, and its end. None
+        where the covariance has no finite value.
     """
     K, m = law.B.shape
     tile = lambda a: np.tile(a, K)  # noqa: E731
@@ -371,7 +381,10 @@ def rounding_path(law, setting):
     normal = setting.information(law)
     diagonal = np.einsum("ii->i", normal)
     unit = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * diagonal.max(initial=0) or 1.0))
-    scaled = normal * unit[:, None] * unit
+    with np.errstate(all="ignore"):
+        scaled = normal * unit[:, None] * unit
+    if not np.isfinite(scaled).all():
+        return []  # nothing is known about how the exponents go together
     lost, length, best = 0.0, 0.0, (0.0, None)
     free = np.flatnonzero(~snapped)
     if len(free):
@@ -638,6 +651,8 @@ def exponent_errors(law, setting):
     left = setting.n - len(free) - len(law.B)
     if len(free) and left > 0:
         normal = setting.information(law)[np.ix_(free, free)]
+        if not np.isfinite(normal).all():
+            return errors.reshape(law.B.shape)
         diagonal = np.diag(normal)
         # An exponent that nothing depends on has no finite error: NaN as well.
         told = diagonal > 1e-14 * diagonal.max(initial=0)

@@ -235,3 +235,13 @@ def test_parity_is_kept():
         real_law(setting, [[2.7, 2.2]])._replace(odd=np.array([[1.0, 0.0]])), setting
     )
     np.testing.assert_array_equal(near[0].B, [[3, 2]])
+
+
+def test_rounding_without_a_covariance():
+    X = np.random.default_rng(0).uniform(1, 5, (50, 2))
+    setting = setting_of(X, X[:, 0] ** 1.5)
+    law = real_law(setting, [[1.4, 0.1]])
+    law = law._replace(normal=np.full((2, 2), np.inf))
+    assert rounding_path(law, setting) == []
+    assert np.isnan(exponent_errors(law, setting)).all()
+    assert snap(law, setting)[0].mdl < np.inf

@@ -514,3 +514,36 @@ def test_nothing_is_lost_in_print():
     X, y = rows([[1, 1]], [math.pi * 1e-7])
     model = fit(X, y)
     assert float(model.formula(precision=None).split("*")[0]) == model.coef_[0]
+
+
+NARROW = {
+    "years": (np.arange(1990, 2025.0)[:, None], lambda x: 100 * 1.05 ** (x - 1990)),
+    "kelvin": (
+        np.random.default_rng(0).uniform(290, 310, (100, 1)),
+        lambda x: np.exp(-20000 / x),
+    ),
+}
+
+
+@pytest.mark.parametrize("exponents", ["auto", "real", "rational"])
+@pytest.mark.parametrize("name", NARROW)
+def test_columns_that_hardly_vary(name, exponents):
+    """Their terms are all alike, and the covariance of the exponents is noise."""
+    X, law = NARROW[name]
+    with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+        warnings.simplefilter("error")
+        model = fit(X, law(X[:, 0]), exponents=exponents)
+        assert np.isfinite(model.predict(X)).all()
+
+
+def test_many_narrow_columns():
+    with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+        warnings.simplefilter("error")
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            n, m = int(rng.integers(8, 80)), int(rng.integers(1, 3))
+            width = 10.0 ** rng.uniform(-14, -1, m)
+            t = rng.uniform(-1, 1, (n, m))
+            y = np.exp(t @ rng.uniform(-4, 4, m))
+            X = (1 + width * t) * 10.0 ** rng.uniform(-3, 4, m)
+            assert np.isfinite(fit(X, y, n_init=3).predict(X)).all()
