@@ -7,7 +7,7 @@ import sklearn
 from sklearn.metrics import check_scoring
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from .._validation import check_weights
+from .._validation import as_host, check_weights
 from ._eic import check_aggregate, check_rows, tape_information
 from ._engines import read_formulas
 
@@ -168,17 +168,26 @@ class EICScorer:
         -------
         float
         """
+        if self.metric is not None and y is None:
+            raise ValueError(
+                f"metric={self.metric!r} needs y, got None. Pass y, or set "
+                "metric=None for EIC alone."
+            )
+        digits = self._digits(estimator, X, sample_weight)
         score = 0.0
         if self.metric is not None:
-            if y is None:
-                raise ValueError(
-                    f"metric={self.metric!r} needs y, got None. Pass y, or set "
-                    "metric=None for EIC alone."
-                )
+            with np.errstate(over="ignore"):
+                if sample_weight is not None and np.isinf(
+                    np.sum(as_host(sample_weight), dtype=np.float64)
+                ):
+                    raise ValueError(
+                        "sample_weight sums to more than a float holds, which the "
+                        "metric cannot average. Rescale it, e.g. to a mean of 1."
+                    )
             weights = {} if sample_weight is None else {"sample_weight": sample_weight}
             scorer = check_scoring(estimator, scoring=self.metric)
             score = float(scorer(estimator, X, y, **weights))
-        return score - self.weight * self._digits(estimator, X, sample_weight)
+        return score - self.weight * digits
 
     def _digits(self, estimator, X, sample_weight):
         while hasattr(estimator, "best_estimator_") or hasattr(estimator, "steps"):

@@ -252,6 +252,16 @@ def test_names_of_a_frame_serve_a_model_without_its_own(data):
     assert sanity(Law(text), named) == pytest.approx(expected)
 
 
+def test_huge_weights(data, recwarn):
+    X, y = data
+    model, huge = Law(UNSTABLE).fit(X, y), np.full(len(X), 1e308)
+    sanity = EICScorer(metric=None)
+    assert sanity(model, X, sample_weight=huge) == pytest.approx(sanity(model, X))
+    with pytest.raises(ValueError, match="sample_weight sums to more"):
+        EICScorer()(model, X, y, sample_weight=huge)
+    assert not recwarn.list
+
+
 def test_a_model_with_several_formulas_counts_as_its_worst(data):
     X, _ = data
 
