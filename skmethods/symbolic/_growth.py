@@ -5,7 +5,8 @@ from math import comb
 
 import numpy as np
 
-from ._lattice import EACH_EXPONENT, descend, exchange, snap
+from ._code_length import EACH_EXPONENT
+from ._lattice import descend, exchange, snap, snap_whole
 from ._varpro import minimise
 
 #: Rows on which starts are screened, at least; and per fitted number.
@@ -27,6 +28,8 @@ _MONOMIALS, _POLYNOMIAL_ROWS = 36, 400
 _SEARCH_ROWS, _CARRIED = 5_000, 6
 #: Where a fit to few digits ends, and by how much a better one may be better.
 _LOOSE, _SLACK = 1e-4, 1e-3
+#: Largest y over its median beyond which the search starts with relative residuals.
+_DECADES = 1e4
 #: Rows of exponents that are tried in place of each term.
 _EXCHANGED = 20
 
@@ -35,6 +38,17 @@ def constant_law(setting):
     """The law without features (or with the exponents nearest to 0 in the box)."""
     B = np.clip(np.zeros((1, setting.rows.m)), setting.lower, setting.upper)
     return setting.refit(B, np.ones(B.shape, bool))
+
+
+def spans_decades(setting):
+    """Whether the squares of y are those of a few rows, and its relative noise small.
+
+    Least squares would then see those rows only, whatever the noise.
+    """
+    y = setting.base.y
+    if setting.strict or setting.l1 or not (y > 0).all():
+        return False
+    return bool(y.max() > _DECADES * np.median(y))
 
 
 def first_starts(setting):
@@ -66,6 +80,10 @@ def first_starts(setting):
         return beta[None, None], None
     columns = np.flatnonzero(setting.whole)[:10]
     patterns = (np.arange(2 ** len(columns))[:, None] >> np.arange(len(columns))) & 1
+    # A box with one integer leaves one parity.
+    lower, upper = setting.lower[columns], setting.upper[columns]
+    possible = (lower < upper) | (patterns == np.abs(lower) % 2)
+    patterns = patterns[possible.all(axis=1)]
     signs = 1 - 2 * ((patterns @ rows.negative[:, columns].T) % 2)
     agreement = np.abs(signs @ (rows.weight * rows.y))
     best = np.argsort(-agreement, kind="stable")[:6]
@@ -169,7 +187,7 @@ def further_starts(setting, rows, bases, n_init, rng):
         size = len(first.B) + 1
         B = rng.choice([-2, -1, -0.5, 0, 0, 0, 0.5, 1, 2], size=(size, m))
         starts.append(np.where(setting.whole, np.round(B), B))
-    B = np.stack(starts[:n_init])
+    B = np.clip(np.stack(starts[:n_init]), setting.lower, setting.upper)
     odd = setting.parity(B)
     B = B + 0.02 * rng.standard_normal(B.shape)
     return np.clip(B, setting.lower, setting.upper), odd
@@ -249,11 +267,15 @@ def _distinct(state, count):
     return kept
 
 
-def _fitted(setting, B, odd, tol, budget, penalty, screen=True):
+def _fitted(setting, B, odd, tol, budget, screen=True):
     """The best distinct minima from the starts, on all rows, as real-valued laws."""
     S, K, m = B.shape
     rows = setting.rows
-    box = {"lower": setting.lower, "upper": setting.upper, "penalty": penalty}
+    box = {
+        "lower": setting.lower,
+        "upper": setting.upper,
+        "penalty": setting.penalty,
+    }
     if screen and S > 1:
         part = _sample(rows, max(_SCREEN_ROWS, _ROWS_PER_NUMBER * K * (m + 1)))
         if setting.loss == "log":
@@ -309,12 +331,15 @@ def _hope(setting, law):
 def _rounded(setting, laws, few):
     """Laws with exponents rounded, and all that `setting.exponents` allows."""
     if setting.exponents == "real":
-        return [], laws
+        if not setting.whole.any():
+            return [], laws
+        return [], [new for law in laws for new in snap_whole(law, setting)]
     found = []
     for law in laws:
         found += [new for new in snap(law, setting) if np.isfinite(new.mdl)]
     if not found:
-        return [], laws if setting.exponents == "auto" else []
+        real = setting.exponents == "auto" and not setting.whole.any()
+        return [], laws if real else []
     found.sort(key=lambda law: law.mdl)
     first = found[0]
     better = descend(first, setting)
@@ -334,7 +359,7 @@ def _rounded(setting, laws, few):
     return found, found + laws
 
 
-def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
+def grow(setting, *, max_terms, n_init, tol, rng, budget):
     """Laws of 1, 2, ... terms until another term does not pay.
 
     Parameters
@@ -345,8 +370,6 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
         Starts for each number of terms beyond the first.
     tol : float
         See ``minimise``.
-    penalty : float
-        See ``minimise``.
     rng : numpy.random.RandomState
     budget : Budget
         Is called after every step, and keeps what is found.
@@ -355,6 +378,8 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
     -----
     What it finds is in ``budget.best`` and ``budget.laws``.
     """
+    if spans_decades(setting):
+        setting.weigh_by(setting.base.y)
     rows = setting.rows
     best = constant_law(setting)
     budget.best, budget.laws = best, [best]
@@ -367,7 +392,7 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
             B, odd = first_starts(setting)
         else:
             B, odd = further_starts(setting, few, bases, n_init, rng)
-        real = _fitted(setting, B, odd, tol, budget, penalty, screen=K > 1)
+        real = _fitted(setting, B, odd, tol, budget, screen=K > 1)
         if not real:
             break
         found, allowed = _rounded(setting, real, few)
@@ -378,7 +403,7 @@ def grow(setting, *, max_terms, n_init, tol, penalty, rng, budget):
             few = _sample(setting.rows, _PURSUIT_ROWS)
             B = np.stack([law.B for law in real])
             odd = None if odd is None else np.stack([law.odd for law in real])
-            again = _fitted(setting, B, odd, tol, budget, penalty, screen=False)
+            again = _fitted(setting, B, odd, tol, budget, screen=False)
             real = again or real
             found, more = _rounded(setting, real, few)
             allowed = more + allowed
@@ -411,12 +436,15 @@ def search(setting, *, budget, **options):
         As for ``grow``.
     """
     rows = setting.rows
-    if rows.n <= _SEARCH_ROWS:
+    if rows.n <= _SEARCH_ROWS or not options["max_terms"]:
         grow(setting, budget=budget, **options)
         return
     part = rows.subset(np.linspace(0, rows.n - 1, _SEARCH_ROWS).astype(int))
     fewer = setting.on(part, setting.n * part.weight.sum() / rows.weight.sum())
     grow(fewer, budget=budget, **options)
+    if fewer.unwritable < budget.best.mdl:
+        setting.unwritable = -np.inf
+        return
     laws = sorted(budget.laws, key=lambda law: law.mdl)[:_CARRIED]
     if laws[0].proportional:
         setting.weigh(laws[0])

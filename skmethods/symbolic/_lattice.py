@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._code_length import (
+    EACH_EXPONENT,
+    REAL_PRIOR,
+    description_length,
+    fraction_cost,
+    real_cost,
+)
 from ._varpro import minimise, row_chunks
 
 #: Residuals below this share of the target are rounding errors.
 FLOOR = 1e-24
-#: Twice the logarithm of the odds, 55 to 1, that an exponent is a simple fraction.
-#: Without it, noise makes one exponent of a hundred look real at every sample size.
-REAL_PRIOR = 8.0
-#: Paid for every exponent, zeros too, such that the code of one is a code: twice the
-#: logarithm of the sum of ``exp(-cost)`` over the fractions up to 12. It keeps a search
-#: over millions of possible terms from finding one by chance.
-EACH_EXPONENT = 2 * np.log(3.92)
 #: Rows that the descent ranks its moves on.
 _RANK_ROWS = 4000
 _CANCEL = 1e4
@@ -60,59 +60,6 @@ class Law(NamedTuple):
     proportional: bool = False
 
 
-def fraction_cost(exponents):
-    """Cost of exponents as fractions: 0.5 for 0, ``1 + log p + 1.5 log q`` for p/q.
-
-    Parameters
-    ----------
-    exponents : ndarray
-
-    Returns
-    -------
-    ndarray of the same shape
-        Infinite where the exponent has no denominator up to 3.
-    """
-    exponents = np.abs(np.asarray(exponents, dtype=float))
-    cost = np.full(exponents.shape, np.inf)
-    for q in (3, 2, 1):
-        p = np.round(exponents * q)
-        fits = (np.abs(exponents * q - p) < 1e-9) & (p > 0)
-        cost[fits] = 1 + np.log(p[fits]) + 1.5 * np.log(q)
-    cost[exponents == 0] = 0.5
-    return cost
-
-
-def description_length(rss, n, n_terms, exponent_cost, floor):
-    """``n log(RSS / n) + log n * n_terms + exponent_cost + 2 log2(n_terms)``.
-
-    Parameters
-    ----------
-    rss : float or ndarray
-    n : float
-        Number of rows, or the sum of their weights.
-    n_terms : int
-    exponent_cost : float or ndarray
-        Of all exponents: twice ``fraction_cost``, or ``real_cost``.
-    floor : float
-        What `rss` is at least.
-
-    Returns
-    -------
-    float or ndarray
-    """
-    fit = n * np.log(np.maximum(rss, floor) / n)
-    return fit + np.log(max(n, 2.0)) * n_terms + exponent_cost + 2 * np.log2(n_terms)
-
-
-def real_cost(n, prior=REAL_PRIOR):
-    """Cost of an exponent that is a real number estimated from n rows.
-
-    ``log n + 1`` as for a coefficient, and what it takes to believe that an exponent
-    is no simple fraction.
-    """
-    return np.log(max(n, 2.0)) + 1.0 + prior
-
-
 class Setting:
     """What all steps of one search share.
 
@@ -129,14 +76,34 @@ class Setting:
     whole : ndarray of bool of shape (n_features,)
         Columns with negative inputs, whose exponents are integers.
     admissible : callable, default=None
-        ``admissible(B, coef, shift)`` says whether the coefficients can be written.
+        ``admissible(B, coef, shift)`` says whether the law has a value at the rows, and
+        whether floats can hold its coefficients.
+    l1 : float, default=0.0
+        Penalty of real exponents, as in ``ECSELRegressor``.
+
+    Attributes
+    ----------
+    unwritable : float
+        The least description length of a law whose coefficients no float holds.
     """
 
-    def __init__(self, rows, n, loss, exponents, lower, upper, whole, admissible=None):
+    def __init__(
+        self,
+        rows,
+        n,
+        loss,
+        exponents,
+        lower,
+        upper,
+        whole,
+        admissible=None,
+        l1=0.0,
+    ):
         self.n, self.exponents, self.strict = n, exponents, loss != "auto"
         self.loss = "log" if loss == "log" else "squared"
         self.lower, self.upper, self.whole = lower, upper, whole
-        self.admissible = admissible
+        self.admissible, self.l1 = admissible, l1
+        self.unwritable = np.inf
         self.real_cost = real_cost(n, 0.0 if exponents == "real" else REAL_PRIOR)
         self.base = rows
         self._use(rows)
@@ -152,7 +119,13 @@ class Setting:
             self.upper,
             self.whole,
             self.admissible,
+            self.l1,
         )
+
+    @property
+    def penalty(self):
+        """Of the exponents, for ``minimise``."""
+        return self.l1 * self.target / 2
 
     def _use(self, rows):
         self.rows, self.relative = rows, rows is not self.base
@@ -165,10 +138,12 @@ class Setting:
         if law is None:
             self._use(self.base)
             return
+        chunks = row_chunks(self.base, len(law.B))
+        self.weigh_by(np.concatenate([self.values(law, chunk) for chunk in chunks]))
+
+    def weigh_by(self, z):
+        """Fit with weights ``1 / z**2`` from now on."""
         rows = self.base
-        z = np.concatenate(
-            [self.values(law, chunk) for chunk in row_chunks(rows, len(law.B))]
-        )
         size = np.maximum(np.abs(z), 1e-6 * np.sqrt(np.mean(z * z)))
         weight = rows.weight / size**2
         self._use(rows.reweighted(weight * (rows.weight.sum() / weight.sum())))
@@ -190,15 +165,19 @@ class Setting:
         rss = float(state.rss[at])
         law = Law(B, snapped, odd, coef, shift, rss, np.inf, state.normal[at])
         unit = self.rows.weight.sum() if self.loss == "log" else self.target
-        if (
-            not np.isfinite(rss)
-            or state.size[at] > _CANCEL * np.sqrt(unit)
-            or (self.admissible is not None and not self.admissible(B, coef, shift))
-        ):
+        if not np.isfinite(rss) or state.size[at] > _CANCEL * np.sqrt(unit):
+            return law
+        valid, writable = True, True
+        if self.admissible is not None:
+            valid, writable = self.admissible(B, coef, shift)
+        if not valid:
             return law
         fit, error, proportional = self._fit_length(law)
         cost = self.exponent_cost(B, snapped)
         mdl = fit + description_length(self.n, self.n, len(B), cost, 0.0)
+        if not writable:
+            self.unwritable = min(self.unwritable, float(mdl))
+            return law
         return law._replace(
             mdl=float(mdl), error=float(error), proportional=proportional
         )
@@ -294,6 +273,7 @@ class Setting:
             upper=np.maximum(self.upper, B.max(axis=0)),
             loss=self.loss,
             start=start,
+            penalty=self.penalty,
             max_iter=max_iter,
             tol=1e-12,
         )
@@ -322,8 +302,9 @@ class Setting:
         rows = self._ranking()
         if self.loss == "squared":
             return rows.L, rows.y, rows.weight, rows.negative
-        z = law.coef @ rows.terms(law.B[None], law.shift[None], None, slice(None))[0]
-        z = np.maximum(z, 1e-290)
+        odd = None if law.odd is None else law.odd[None]
+        z = law.coef @ rows.terms(law.B[None], law.shift[None], odd, slice(None))[0]
+        z = np.maximum(z, 1e-140)  # its square is not 0
         y = z * (1 + np.log(rows.y) - np.log(z))
         return rows.L, y, rows.weight / (z * z), rows.negative
 
@@ -358,7 +339,7 @@ def nearby_fractions(beta, lower, upper, whole, odd=None):
     return np.where(inside, found, np.nan)
 
 
-def rounding_path(law, setting):
+def rounding_path(law, setting, whole_only=False):
     """Fix one exponent after another at a fraction, the cheapest in sum first.
 
     Each time the others follow as the quadratic model of the sum of squares says, so
@@ -409,6 +390,8 @@ def rounding_path(law, setting):
             2 * fraction_cost(np.where(np.isnan(near), 0, near)) - setting.real_cost
         )
         change[np.isnan(near)] = np.inf
+        if whole_only:
+            change[~whole[free]] = np.inf
         at = int(np.argmin(change))
         i, g = divmod(at, change.shape[1])
         if not np.isfinite(change[i, g]):
@@ -426,7 +409,7 @@ def rounding_path(law, setting):
         free = free[rest]
         if length <= best[0]:
             best = length, (beta.copy(), snapped.copy())
-    ends = [] if best[1] is None else [best[1]]
+    ends = [] if best[1] is None or whole_only else [best[1]]
     if best[1] is None or not best[1][1].all():
         ends.append((beta, snapped))
     return [(np.clip(b, lower, upper).reshape(K, m), s.reshape(K, m)) for b, s in ends]
@@ -456,6 +439,17 @@ def snap(law, setting):
             ways.append((B, snapped))
     found = [_again(law, setting, B, snapped) for B, snapped in ways]
     return sorted(found, key=lambda law: law.mdl)
+
+
+def snap_whole(law, setting):
+    """Laws with the exponents of ``setting.whole`` rounded and the others real."""
+    ways = rounding_path(law, setting, whole_only=True)
+    found = [_again(law, setting, B, snapped) for B, snapped in ways]
+    return [
+        law
+        for law in found
+        if law.snapped[:, setting.whole].all() and np.isfinite(law.mdl)
+    ]
 
 
 def _again(law, setting, B, snapped):

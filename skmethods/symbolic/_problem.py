@@ -7,8 +7,10 @@ from ._varpro import Rows
 
 #: An input of 0 counts as smaller than the smallest one by this, in logarithms.
 _BELOW = 40.0
-#: Logarithms of the coefficients that a float holds with room to spare.
-_LARGEST = 690.0
+#: Logarithms of the coefficients that a float holds to full precision.
+_SMALLEST, _LARGEST = -708.0, 709.0
+#: Columns that agree to this share, up to a factor, are one.
+_SAME = 1e-13
 #: Up to this many rows, equal ones are counted once to see how much they can tell.
 _COUNTED = 20_000
 
@@ -28,6 +30,8 @@ class Problem:
     exponents : {"auto", "real", "rational"}
     lower, upper : ndarray of shape (n_features,)
         The box of the exponents.
+    l1 : float, default=0.0
+        Penalty of real exponents.
 
     Attributes
     ----------
@@ -38,13 +42,14 @@ class Problem:
         Weights are divided by this.
     """
 
-    def __init__(self, X, y, weight, *, loss, exponents, lower, upper):
+    def __init__(self, X, y, weight, *, loss, exponents, lower, upper, l1=0.0):
         self.n = float(weight.sum())
         self.weight_unit = weight.max() * (weight / weight.max()).mean()
         weight = weight / weight.max()
         weight = weight / weight.mean()
         self._zeros = (X == 0).any(axis=0)
-        whole = (X <= 0).any(axis=0)
+        constant = constant_columns(X)
+        whole = whole_columns(X)
         negative = X < 0 if whole.any() else None
         with np.errstate(divide="ignore"):
             L = np.log(np.abs(X))
@@ -52,9 +57,11 @@ class Problem:
         L = np.maximum(L, np.where(np.isfinite(least), least, 0.0) - _BELOW)
         self.center = np.average(L, axis=0, weights=weight)
         L -= self.center
-        constant = np.ptp(X, axis=0) == 0
-        lower = np.where(constant, np.clip(0.0, lower, upper), lower)
-        upper = np.where(constant, lower, upper)
+        lower = np.where(whole, np.ceil(lower), lower)
+        upper = np.where(whole, np.floor(upper), upper)
+        idle = constant | repeated_columns(X, lower, upper)
+        lower = np.where(idle, np.clip(0.0, lower, upper), lower)
+        upper = np.where(idle, lower, upper)
         top = np.abs(y).max()
         unit = y / top
         if loss == "log":
@@ -72,6 +79,7 @@ class Problem:
             upper,
             whole,
             self._admissible,
+            l1,
         )
 
     def _log_coef(self, B, coef, shift):
@@ -79,9 +87,10 @@ class Problem:
             return np.log(np.abs(coef)) - shift - B @ self.center + self._log_scale
 
     def _admissible(self, B, coef, shift):
-        if (B[:, self._zeros] < 0).any():
-            return False
-        return bool((np.abs(self._log_coef(B, coef, shift)) < _LARGEST).all())
+        size = self._log_coef(B, coef, shift)
+        size = size[coef != 0]
+        writable = ((size > _SMALLEST) & (size < _LARGEST)).all()
+        return not (B[:, self._zeros] < 0).any(), bool(writable)
 
     def written(self, law):
         """Exponents and coefficients of a law in the units of X and y."""
@@ -94,6 +103,73 @@ class Problem:
         unit = 1.0 if self.setting.loss == "log" else self.scale
         with np.errstate(over="ignore", under="ignore"):
             return float(np.float64(law.error) * self.weight_unit * unit * unit)
+
+
+def constant_columns(X):
+    """Which columns have one value only."""
+    return (X == X[:1]).all(axis=0)
+
+
+def whole_columns(X):
+    """Columns with zero or negative values, whose exponents must be integers."""
+    return (X <= 0).any(axis=0) & ~constant_columns(X)
+
+
+def repeated_columns(X, lower, upper):
+    """Columns that are an earlier one times a factor, and may have exponent 0.
+
+    Logarithms of them differ by a constant, so that an exponent of one is one of the
+    other. The earlier one must have a box that contains that of the later.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    lower, upper : ndarray of shape (n_features,)
+        The box of the exponents.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_features,)
+    """
+    every = np.arange(X.shape[1])
+    peak = X[np.abs(X).argmax(axis=0), every]
+    unit = X / np.where(peak == 0, 1.0, peak)
+    signed = (X <= 0).any(axis=0)
+    repeated = np.zeros(len(every), bool)
+    for j in every[1:]:
+        if lower[j] > 0 or upper[j] < 0:
+            continue
+        for i in every[:j][~repeated[:j]]:
+            wider = lower[i] <= lower[j] and upper[i] >= upper[j]
+            if not wider or signed[i] != signed[j]:
+                continue
+            off = np.abs(unit[:, i] - unit[:, j])
+            if (off <= _SAME * np.abs(unit[:, i])).all():
+                repeated[j] = True
+                break
+    return repeated
+
+
+def merged_rows(X, y, weight):
+    """Equal rows as one with the sum of their weights, in an order of their values.
+
+    So weights are the same as repeated rows to the last bit, and the order of the rows
+    plays no role.
+
+    Returns
+    -------
+    X, y, weight : ndarray
+    """
+    order = np.argsort(X[:, 0], kind="stable")
+    first = X[order, 0]
+    if (first[1:] == first[:-1]).any():
+        order = np.lexsort((weight, y, *X.T[::-1]))
+    X, y, weight = X[order], y[order], weight[order]
+    new = np.ones(len(y), bool)
+    new[1:] = (X[1:] != X[:-1]).any(axis=1) | (y[1:] != y[:-1])
+    if new.all():
+        return X, y, weight
+    return X[new], y[new], np.add.reduceat(weight, np.flatnonzero(new))
 
 
 def most_terms(X, n, max_terms):

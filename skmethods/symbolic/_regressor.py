@@ -17,16 +17,24 @@ from .._validation import (
     Interval,
     StrOptions,
     check_is_fitted,
+    check_row_counts,
     check_table,
     check_weights,
     fit_context,
 )
 from ._growth import Budget, constant_law, finish, search
 from ._lattice import exponent_errors
-from ._problem import Problem, most_terms
+from ._problem import (
+    Problem,
+    constant_columns,
+    merged_rows,
+    most_terms,
+)
 from ._signomial import (
     PositiveMap,
     check_feature_range,
+    check_names,
+    check_precision,
     evaluate_signomial,
     latex_name,
     latex_signomial,
@@ -189,10 +197,10 @@ class ECSELRegressor(
         "exponents": [StrOptions({"auto", "real", "rational"})],
         "loss": [StrOptions({"auto", "squared", "log"})],
         "positive": [StrOptions({"auto", "raw", "map"})],
-        "feature_range": [tuple, list],
+        "feature_range": [tuple, list, np.ndarray],
         "clip": ["boolean"],
         "signed": ["boolean"],
-        "exponent_bounds": [tuple, list, None],
+        "exponent_bounds": [tuple, list, np.ndarray, None],
         "l1": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -251,17 +259,18 @@ class ECSELRegressor(
         if y.dtype.kind not in "biuf":
             raise ValueError(f"y must hold numbers; got an array of dtype {y.dtype}.")
         weight = check_weights(sample_weight, X).astype(np.float64)
+        check_row_counts(weight)
         lower, upper = self._check_parameters(X.shape[1])
         y = y.astype(np.float64)
         rng = check_random_state(self.random_state)
         keep = weight > 0
-        X, y, weight = X[keep], y[keep], weight[keep]
+        X, y, weight = merged_rows(X[keep], y[keep], weight[keep])
         if self.loss == "log" and not (y > 0).all():
             raise ValueError(
                 "loss='log' compares logarithms and needs y > 0; the smallest y is "
                 f"{y.min():.6g}. Use loss='squared', or shift y."
             )
-        self._map = self._positive_map(X)
+        self._map = self._positive_map(X, lower, upper)
         # What predict does follows the parameters as they were here.
         self._clips = self.clip
         self._names = self._formula_names()
@@ -282,22 +291,27 @@ class ECSELRegressor(
                 exponents=self.exponents,
                 lower=lower,
                 upper=upper,
+                l1=self.l1,
             )
+            setting = problem.setting
             budget = self._steps(X, y, lambda: self._laws_so_far(problem, budget))
+            varies = y.max() > y.min()
             search(
-                problem.setting,
-                max_terms=most_terms(U, problem.n, self.max_terms),
+                setting,
+                max_terms=most_terms(U, problem.n, self.max_terms) if varies else 0,
                 n_init=self.n_init,
                 tol=self.tol,
-                penalty=self.l1 * problem.setting.target / 2,
                 rng=rng,
                 budget=budget,
             )
+            unfinished = budget.spent and not budget.asked
             if not budget.count:
                 budget()
-            finish(problem.setting, budget)
+            if setting.unwritable < budget.best.mdl or not np.isfinite(budget.best.mdl):
+                raise ValueError(_unwritable(U, y, self._map))
+            finish(setting, budget)
             attributes = self._laws_so_far(problem, budget)
-            if budget.spent and not budget.asked and budget.count > 1:
+            if unfinished:
                 warnings.warn(
                     f"The search ended after max_iter={self.max_iter} steps, before "
                     "it was through. Increase max_iter, or decrease max_terms or "
@@ -329,8 +343,9 @@ class ECSELRegressor(
             )
         bounds = (-_BOX, _BOX) if self.exponent_bounds is None else self.exponent_bounds
         message = (
-            "exponent_bounds must be (lower, upper), each a number or one number per "
-            f"feature ({m}), with lower <= upper; got {self.exponent_bounds!r}."
+            "exponent_bounds must be (lower, upper), each a finite number or one per "
+            f"feature ({m}), with lower <= upper; got {self.exponent_bounds!r}. Use a "
+            f"large number such as {_BOX:.0f} for an open side."
         )
         if len(bounds) != 2:
             raise ValueError(message)
@@ -344,18 +359,24 @@ class ECSELRegressor(
             raise ValueError(message)
         return lower, upper
 
-    def _positive_map(self, X):
+    def _positive_map(self, X, lower, upper):
         """The map of the columns to positive numbers, or None for raw ones."""
         feature_range = check_feature_range(self.feature_range)
-        bad = (X <= 0).any(axis=0)
-        self._whole = np.zeros(X.shape[1], bool)
+        self._not_positive = (X <= 0).any(axis=0)
+        # Constant columns get exponent 0, and decide nothing.
+        bad = self._not_positive & ~(constant_columns(X) & (lower <= 0) & (upper >= 0))
         if self.signed:
-            self._whole = bad
+            empty = bad & (np.ceil(lower) > np.floor(upper))
+            if empty.any():
+                raise ValueError(
+                    f"{self._columns(empty)} zero or negative values, so that signed="
+                    "True takes integer powers only, but exponent_bounds hold no "
+                    "integer there. Widen the bounds, or use signed=False."
+                )
             return None
         if self.positive == "raw" and bad.any():
-            names = self._columns(bad)
             raise ValueError(
-                f"positive='raw' takes powers of X as it is, and column {names} has "
+                f"positive='raw' takes powers of X as it is, but {self._columns(bad)} "
                 "values that are zero or negative. Use positive='map', or signed=True "
                 "for integer exponents of them."
             )
@@ -364,10 +385,11 @@ class ECSELRegressor(
         return None
 
     def _columns(self, mask):
-        """Names of columns for messages."""
-        names = getattr(self, "feature_names_in_", np.arange(len(mask)))
-        text = ", ".join(repr(n) if isinstance(n, str) else str(n) for n in names[mask])
-        return text
+        """Names of columns for messages, as the subject of what they have."""
+        names = getattr(self, "feature_names_in_", np.arange(len(mask)))[mask]
+        text = ", ".join(repr(n) if isinstance(n, str) else str(n) for n in names[:10])
+        text += ", ..." if len(names) > 10 else ""
+        return f"columns {text} have" if len(names) > 1 else f"column {text} has"
 
     def _formula_names(self):
         """The names of the features where all can stand in a formula, or x0, x1..."""
@@ -441,7 +463,7 @@ class ECSELRegressor(
             "mdl_path_": {name: np.array(values) for name, values in path.items()},
             "_found": [(e, c) for e, c, *_ in found],
             "_map": self._map,
-            "_whole": self._whole,
+            "_not_positive": self._not_positive,
             "_clips": self._clips,
             "_names": self._names,
             "n_features_in_": self.n_features_in_,
@@ -481,7 +503,7 @@ class ECSELRegressor(
             ((U == 0).any(axis=0) & below, "zeros, by which the formula divides"),
         ):
             if bad.any():
-                raise ValueError(f"X has in column {self._columns(bad)} {what}.")
+                raise ValueError(f"In X, {self._columns(bad)} {what}.")
         out = np.concatenate(
             [
                 evaluate_signomial(
@@ -511,13 +533,7 @@ class ECSELRegressor(
     def _check_names(self, feature_names):
         if feature_names is None:
             return self._names
-        names = [str(name) for name in feature_names]
-        if len(names) != self.n_features_in_:
-            raise ValueError(
-                f"feature_names must hold {self.n_features_in_} names, one per column "
-                f"of X; got {len(names)}."
-            )
-        return names
+        return check_names(feature_names, self.n_features_in_)
 
     def formula(self, feature_names=None, precision=3):
         """The law as plain text that a calculator or a parser reads.
@@ -536,7 +552,7 @@ class ECSELRegressor(
         str
         """
         check_is_fitted(self, "coef_")
-        names = self._check_names(feature_names)
+        names, precision = self._check_names(feature_names), check_precision(precision)
         return self._write(self.exponents_, self.coef_, names, precision)
 
     def to_latex(self, feature_names=None, precision=3):
@@ -555,6 +571,7 @@ class ECSELRegressor(
         """
         check_is_fitted(self, "coef_")
         bases = [latex_name(name) for name in self._check_names(feature_names)]
+        precision = check_precision(precision)
         if self._map is not None:
             bases = self._map.write_latex(bases, precision)
         return latex_signomial(
@@ -579,13 +596,25 @@ class ECSELRegressor(
         sympy = require("sympy", extra="symbolic", for_="ECSELRegressor.to_sympy")
         positive = np.zeros(self.n_features_in_, bool)
         if self._map is None:
-            positive = ~self._whole
+            positive = ~self._not_positive
         symbols = [
             sympy.Symbol(name, **({"positive": True} if p else {"real": True}))
             for name, p in zip(self._names, positive, strict=True)
         ]
         bases = symbols if self._map is None else self._map.to_sympy(sympy, symbols)
         return sympy_signomial(sympy, self.exponents_, self.coef_, bases=bases)
+
+
+def _unwritable(U, y, positive_map):
+    """The message where no float holds the coefficients."""
+    columns = np.abs(U).max(axis=0)
+    what = "X" if positive_map is None else "the mapped X"
+    return (
+        "The coefficients of the law are beyond the range of floats: the largest "
+        f"values of the columns of {what} reach from {columns.min():.3g} to "
+        f"{columns.max():.3g}, the largest of |y| is {np.abs(y).max():.3g}. Rescale X "
+        "and y, that is, choose units in which values are near 1."
+    )
 
 
 def _equal(a, b):
