@@ -26,10 +26,13 @@ from .._validation import (
 from . import _explain
 from ._explained import ExplainedScores
 from ._logistic import (
+    FORMULA_LIMIT,
     SignomialLoss,
     Solution,
+    constant_scores,
     constant_terms_joined,
     linear_start,
+    merge_rows,
     minimise,
     penalised,
     random_start,
@@ -37,10 +40,15 @@ from ._logistic import (
 )
 from ._signomial import PositiveMap, check_feature_range
 
-#: Exponents of e beyond this would overflow.
-_LIMIT = 300.0
+#: Coefficients in terms of the mapped columns lie within e to the power of this.
+_LARGEST_COEF = 700.0
 #: Logarithm of the smallest probability.
 _LOWEST = -700.0
+
+
+def _log_size(coef):
+    with np.errstate(divide="ignore"):
+        return np.log(np.abs(coef))
 
 
 class ECSELClassifier(
@@ -294,7 +302,9 @@ class ECSELClassifier(
                 f"y holds only one class, {self.classes_[0]!r}; a classifier needs at "
                 "least two (among the rows of positive weight)."
             )
-        weight = self._class_weight(y, codes, weight)
+        seen = X, y  # by callbacks
+        X, codes, weight, first = merge_rows(X, codes, weight)
+        weight = self._class_weight(y[first], codes, weight)
         self._map = PositiveMap.fit(X, feature_range)
         if not np.isfinite(self._map.span).all():
             column = int(np.argmin(np.isfinite(self._map.span)))
@@ -313,13 +323,14 @@ class ECSELClassifier(
 
         live = np.ascontiguousarray(L[:, self._live])
         loss = SignomialLoss(live, codes, weight, len(self.classes_), self.l2)
-        work = live.size * loss.n_scores * self.n_terms
+        work = live.size * loss.n_scores * int(self.n_terms)
         with blas_limit(work), np.errstate(under="ignore"):  # of probabilities
-            solution = self._solve(loss, X, y, device)
+            solution = self._solve(loss, *seen, device)
         vars(self).update(self._fitted(solution.parameters))
         self.loss_, self.n_iter_ = solution.loss, solution.n_iter
         self.sparsity_ = float((self.exponents_ == 0).mean())
-        gradient = _explain.log_gradient(self._terms(L), self.exponents_)
+        self._warn_of_the_limit(L)
+        gradient = _explain.log_gradient(self._moving_terms(L), self.exponents_)
         self.importances_ = np.average(np.abs(gradient), axis=0, weights=weight)
         self._progress.close()
         del self._progress
@@ -339,14 +350,36 @@ class ECSELClassifier(
             )
         return weight * each[codes]
 
+    def _warn_of_the_limit(self, L):
+        """Say so when the formula does not fit into floats."""
+        reached = (self._arguments(L) > self._reach()).any()
+        size = _log_size(self._centred_coef) - self.exponents_ @ self._log_mean
+        written = np.abs(size[self._centred_coef != 0]) <= _LARGEST_COEF
+        if reached or not written.all():
+            warnings.warn(
+                "The formula leaves the range of floats on the training rows: a term "
+                "exceeds e^600, to which it is limited, or its coefficient e^700. The "
+                "text of the formula may overflow. Use a larger l1, or a "
+                "feature_range with a smaller ratio.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _random(self):
+        """The generator of the starts and batches; drawn from only if there are any."""
+        if self.solver == "lbfgs" and self.init == "logistic" and self.n_init == 1:
+            return None
+        return np.random.RandomState(
+            check_random_state(self.random_state).randint(2**31 - 1)
+        )
+
     def _solve(self, loss, X, y, device):
         """The best of all starts, refitted if asked for."""
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        rng = np.random.RandomState(seed)
+        rng = self._random()
         now = [None]  # what a callback sees
         self._progress = FitProgress(
             self,
-            self.n_init * self.max_iter,
+            int(self.n_init) * int(self.max_iter),
             X,
             y,
             lambda: (
@@ -375,7 +408,7 @@ class ECSELClassifier(
             return stopped
 
         best, converged = None, False
-        for run in range(self.n_init):
+        for run in range(int(self.n_init)):
             start = self._start(loss, rng, first=run == 0)
             if self.solver == "adam":
                 found = self._adam(loss, start, rng, device, after_iteration)
@@ -387,6 +420,12 @@ class ECSELClassifier(
                 best, converged = found, found.converged
             if stopped:
                 break
+        # Where a penalty is so large that the line search fails.
+        constant = constant_scores(loss, int(self.n_terms), self.fit_intercept)
+        value = penalised(loss, constant, self.l1)
+        if value < best.loss:
+            best = Solution(constant, value, best.n_iter, True)
+            converged = True
         if self.refit_support and self.l1 > 0 and not stopped:
             support = best.parameters.exponents != 0
             best = minimise(
@@ -413,17 +452,17 @@ class ECSELClassifier(
 
     def _how(self, l1):
         return {
-            "l1": l1,
+            "l1": float(l1),
             "fit_intercept": self.fit_intercept,
-            "max_iter": self.max_iter,
+            "max_iter": int(self.max_iter),
             "tol": self.tol,
         }
 
     def _start(self, loss, rng, first):
-        shape = (loss.n_scores, self.n_terms, loss.L.shape[1])
+        shape = (loss.n_scores, int(self.n_terms), loss.L.shape[1])
         if not first or self.init == "random":
             return random_start(shape, rng)
-        start = signomials_like(*linear_start(loss), loss.L, self.n_terms)
+        start = signomials_like(*linear_start(loss), loss.L, int(self.n_terms))
         if not self.fit_intercept:
             start = start._replace(intercept=np.zeros(loss.n_scores))
         return start
@@ -438,19 +477,24 @@ class ECSELClassifier(
             loss.weight,
             start,
             l2=self.l2,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
+            batch_size=int(self.batch_size),
+            learning_rate=float(self.learning_rate),
             generator=Seeds(rng).torch,
             device=device,
             callback=after_iteration,
             **self._how(self.l1),
         )
-        value = penalised(loss, found, self.l1)
-        if not np.isfinite(value) or value > penalised(loss, start, self.l1):
-            raise ValueError(
-                "No epoch of solver='adam' ended with a lower loss than the start. "
-                f"Lower learning_rate={self.learning_rate}, or use solver='lbfgs'."
+        if not penalised(loss, found, self.l1) < penalised(loss, start, self.l1):
+            found = start
+            warnings.warn(
+                "No epoch of solver='adam' ended with a lower loss than the start, "
+                "which is kept. Change "
+                f"learning_rate={self.learning_rate} or batch_size={self.batch_size}, "
+                "or use solver='lbfgs'.",
+                ConvergenceWarning,
+                stacklevel=6,
             )
+            converged = True  # one warning is enough
         if not stopped:
             found = polish(loss, found, rng=rng, **self._how(self.l1))
         return Solution(found, penalised(loss, found, self.l1), n_iter, converged)
@@ -461,34 +505,50 @@ class ECSELClassifier(
         exponents = np.zeros((C, K, len(self._live)))
         exponents[:, :, self._live] = parameters.exponents
         # exponents @ log_mean, undone: coef_ is that of the mapped columns themselves.
-        shift = np.clip(exponents @ self._log_mean, -_LIMIT, _LIMIT)
+        shift = exponents @ self._log_mean
+        size = _log_size(parameters.coef) - shift
+        limited = np.clip(size, -_LARGEST_COEF, _LARGEST_COEF)
+        coef = np.sign(parameters.coef) * np.exp(limited)
         return {
             "exponents_": exponents,
-            "coef_": parameters.coef * np.exp(-shift),
+            "coef_": coef,
             "intercept_": parameters.intercept.copy(),
             "_centred_coef": parameters.coef.copy(),
         }
 
     # -- predicting --------------------------------------------------------------------
 
-    def _mapped(self, X):
+    def _checked(self, X):
         check_is_fitted(self, "exponents_")
-        return self._positive(check_table(self, X, reset=False, dtype=np.float64))
+        return check_table(self, X, reset=False, dtype=np.float64)
 
-    def _positive(self, X):
-        return self._map.positive(X, self.clip)
+    def _positive(self, X, name="X"):
+        return self._map.positive(X, self.clip, name)
 
     def _logs(self, X):
         """Centred logarithms of the mapped rows."""
-        return np.log(self._mapped(X)) - self._log_mean
+        return np.log(self._positive(self._checked(X))) - self._log_mean
+
+    def _arguments(self, L):
+        """Logarithms of the terms without their coefficients, (n, C, K)."""
+        used = self.exponents_.any(axis=(0, 1))
+        # einsum adds in the same order however many rows there are; @ does not.
+        return np.einsum("nj,ckj->nck", L[:, used], self.exponents_[:, :, used])
+
+    def _reach(self):
+        """The argument at which a term is as large as it may be, (C, K)."""
+        return FORMULA_LIMIT - np.maximum(_log_size(self._centred_coef), 0.0)
 
     def _terms(self, L):
         """Term values (n, C, K) at centred logarithms."""
-        used = self.exponents_.any(axis=(0, 1))
-        # einsum adds in the same order however many rows there are; @ does not.
-        argument = np.einsum("nj,ckj->nck", L[:, used], self.exponents_[:, :, used])
         with np.errstate(under="ignore"):
-            return self._centred_coef * np.exp(np.clip(argument, -_LIMIT, _LIMIT))
+            return self._centred_coef * np.exp(
+                np.minimum(self._arguments(L), self._reach())
+            )
+
+    def _moving_terms(self, L):
+        """As ``_terms``, with 0 for those at the limit, whose derivative is 0."""
+        return np.where(self._arguments(L) > self._reach(), 0.0, self._terms(L))
 
     def _scores(self, X):
         """(n, C): one column with two classes."""

@@ -14,6 +14,8 @@ import numpy as np
 _BEYOND = 1e-9
 #: Halvings of an interval between critical points.
 _HALVINGS = 64
+#: Exponentials end here: e^700 is about 1e304.
+_LARGEST = 700.0
 
 
 def log_gradient(terms, exponents):
@@ -89,7 +91,7 @@ def log_mean(u, v, log_ratio):
     return larger * np.where(size == 0, 1.0, -np.expm1(-size) / np.where(size, size, 1))
 
 
-def path_attribution(terms, base_terms, exponents, step):
+def path_attribution(terms, base_terms, exponents, step, argument=None, reach=np.inf):
     """How much each input contributes on the straight path in logarithms.
 
     The integral of the log-gradient from the baseline to the row, in closed form; over
@@ -103,13 +105,25 @@ def path_attribution(terms, base_terms, exponents, step):
     exponents : ndarray of shape (K, m) or (C, K, m)
     step : ndarray of shape (n, m)
         Logarithms of the rows minus those of the baseline.
+    argument : ndarray of shape (n, K) or (n, C, K), default=None
+        Logarithms of the terms of the rows without coefficients; only for `reach`.
+    reach : ndarray of shape (K,) or (C, K), default=inf
+        Where the arguments of both `terms` and `base_terms` were limited. Beyond it a
+        term is constant, and contributes nothing along the path.
 
     Returns
     -------
     ndarray of shape (n, m) or (n, C, m)
     """
     log_ratio = np.einsum("nj,...kj->n...k", step, exponents)
-    means = log_mean(terms, base_terms[None], log_ratio)
+    if argument is None:
+        means = log_mean(terms, base_terms[None], log_ratio)
+    else:
+        limited = np.minimum(argument, reach)
+        limited = limited - np.minimum(argument - log_ratio, reach)
+        within = np.where(log_ratio == 0, 1.0, log_ratio)
+        share = np.where(log_ratio == 0, 1.0, limited / within)
+        means = log_mean(terms, base_terms[None], limited) * share
     return np.einsum("n...k,...kj,nj->n...j", means, exponents, step)
 
 
@@ -129,6 +143,11 @@ def first_order_attribution(base_gradient, step):
 
 
 # -- counterfactual scaling ------------------------------------------------------------
+
+
+def _power(argument):
+    """The exponential, kept within floats."""
+    return np.exp(np.clip(argument, -_LARGEST, _LARGEST))
 
 
 def exponential_roots(coef, rates, low, high):
@@ -155,7 +174,9 @@ def exponential_roots(coef, rates, low, high):
         return np.empty((n, 0))
     if N == 2:
         with np.errstate(all="ignore"):
-            root = np.log(-coef[:, 1] / coef[:, 0]) / (rates[0] - rates[1])
+            size = np.log(np.abs(coef))
+            root = (size[:, 1] - size[:, 0]) / (rates[0] - rates[1])
+            root = np.where(coef[:, 0] * np.sign(coef[:, 1]) < 0, root, np.nan)
         inside = np.isfinite(root) & (root > low) & (root < high)
         return np.where(inside, root, np.nan)[:, None]
     rates = rates - rates[0]
@@ -167,7 +188,7 @@ def exponential_roots(coef, rates, low, high):
     def value(t):
         total = np.zeros_like(t)
         for i, rate in enumerate(rates):
-            total += coef[:, i, None] * np.exp(rate * t)
+            total += coef[:, i, None] * _power(rate * t)
         return total
 
     sign_left = np.sign(value(left))
@@ -177,7 +198,7 @@ def exponential_roots(coef, rates, low, high):
     a, b, sign = left[row, column], right[row, column], sign_left[row, column]
     for _ in range(_HALVINGS):
         middle = 0.5 * (a + b)
-        same = np.sign(np.einsum("ri,ri->r", coef, np.exp(middle[:, None] * rates)))
+        same = np.sign(np.einsum("ri,ri->r", coef, _power(middle[:, None] * rates)))
         a, b = np.where(same == sign, middle, a), np.where(same == sign, b, middle)
     roots = np.full(left.shape, np.nan)
     roots[row, column] = b
@@ -190,7 +211,7 @@ def _ties(terms, rates, intercept, one, low, high):
     for other in range(terms.shape[1]):
         if other == one:
             continue
-        gap = np.full((len(terms), 1), intercept[one] - intercept[other])
+        gap = (intercept[:, one] - intercept[:, other])[:, None]
         coef = np.concatenate([terms[:, one], -terms[:, other], gap], axis=1)
         different, which = np.unique(
             np.concatenate([rates[one], rates[other], [0.0]]), return_inverse=True
@@ -237,11 +258,25 @@ def counterfactual_scaling(terms, rates, intercept, low, high, target=None):
         target class already; NaN where no change does it.
     """
     n, C, _ = terms.shape
+    # Each row is divided by the largest size that a term of it can reach, so that
+    # nothing overflows; neither ties nor winners change by that.
+    growth = np.maximum(low[:, None, None] * rates, high[:, None, None] * rates)
+    with np.errstate(divide="ignore"):
+        log_terms, log_intercept = np.log(np.abs(terms)), np.log(np.abs(intercept))
+    size = np.maximum((log_terms + growth).max(axis=(1, 2)), log_intercept.max())
+    scale = np.where(size > _LARGEST / 2, size, 0.0)
+    if scale.any():
+        with np.errstate(under="ignore"):
+            terms = np.sign(terms) * np.exp(log_terms - scale[:, None, None])
+            intercept = np.sign(intercept) * np.exp(log_intercept - scale[:, None])
+    else:
+        intercept = np.broadcast_to(intercept, (n, C))
 
     def winner(rows, t):
         """The class of the largest score, for t of shape (rows, points)."""
-        powers = np.exp(t[:, :, None, None] * rates)
-        return (np.einsum("nck,nrck->nrc", terms[rows], powers) + intercept).argmax(2)
+        powers = _power(t[:, :, None, None] * rates)
+        scores = np.einsum("nck,nrck->nrc", terms[rows], powers)
+        return (scores + intercept[rows, None]).argmax(2)
 
     now = winner(np.arange(n), np.zeros((n, 1)))[:, 0]
     best = np.full(n, np.nan)
@@ -249,7 +284,7 @@ def counterfactual_scaling(terms, rates, intercept, low, high, target=None):
         rows = np.flatnonzero(now == one) if target is None else np.arange(n)
         if not len(rows):
             continue
-        ties = _ties(terms[rows], rates, intercept, one, low[rows], high[rows])
+        ties = _ties(terms[rows], rates, intercept[rows], one, low[rows], high[rows])
         for sign, limit in ((1, high[rows]), (-1, -low[rows])):
             distance = np.where(sign * ties > 0, sign * ties, limit[:, None])
             distance = np.sort(np.nan_to_num(distance, nan=np.inf), axis=1)

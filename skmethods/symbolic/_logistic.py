@@ -13,6 +13,8 @@ from scipy.special import expit
 
 #: Arguments of the exponential are limited to ``[-LIMIT, LIMIT]`` while fitting.
 LIMIT = 30.0
+#: No term of a fitted formula exceeds e to the power of this; floats end at e^709.
+FORMULA_LIMIT = 600.0
 #: Corrections that L-BFGS-B remembers.
 _MEMORY = 20
 #: A relative fall of the loss below this share of the tolerance also ends it: where
@@ -44,6 +46,40 @@ class Solution(NamedTuple):
     converged: bool
 
 
+def merge_rows(X, codes, weight):
+    """Equal rows of the same class as one, with the sum of their weights.
+
+    Sorted, so that neither the order of the rows nor whether a row has the weight k
+    or is there k times makes a difference, not even by rounding.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    codes : ndarray of int of shape (n_samples,)
+    weight : ndarray of shape (n_samples,)
+
+    Returns
+    -------
+    X, codes, weight : ndarrays
+        Copies, of as many rows as there are different ones.
+    first : ndarray of int
+        Where each of them is found in the input.
+    """
+    table = np.column_stack([X + 0.0, codes, weight])  # -0.0 becomes 0.0
+    # Ordered by their bytes, which is as good an order as any and much the fastest.
+    rows = table.view(np.dtype((np.void, table.itemsize * table.shape[1])))
+    order = np.argsort(rows.ravel(), kind="stable")
+    table = table[order]
+    new = np.ones(len(table), dtype=bool)
+    new[1:] = (table[1:, :-1] != table[:-1, :-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    weight = table[:, -1].copy()
+    if len(starts) < len(table):
+        weight = np.add.reduceat(weight, starts)
+    first = order[starts]
+    return table[starts, :-2], codes[first], weight, first
+
+
 class SignomialLoss:
     """Mean cross-entropy of signomial scores with a ridge on the coefficients.
 
@@ -70,6 +106,7 @@ class SignomialLoss:
         self.n_scores = 1 if n_classes == 2 else n_classes
         self.l2 = l2
         self.codes = codes
+        self.n_classes = n_classes
         self._rows = np.arange(len(codes))
         self._is_second = codes.astype(float)
 
@@ -88,15 +125,15 @@ class SignomialLoss:
         odds[self.codes, self._rows] -= 1
         return self.weight @ each, odds * self.weight
 
-    def __call__(self, parameters):
+    def __call__(self, parameters, limit=LIMIT):
         """The loss and its gradient, itself ``Parameters``."""
         exponents, coef, intercept = parameters
         C, K, m = exponents.shape
         argument = exponents.reshape(C * K, m) @ self._columns
-        inside = np.abs(argument) <= LIMIT
+        inside = np.abs(argument) <= limit
         limited = not inside.all()
         if limited:
-            np.clip(argument, -LIMIT, LIMIT, out=argument)
+            np.clip(argument, -limit, limit, out=argument)
         power = np.exp(argument, out=argument)
         terms = power * coef.reshape(-1, 1)
         z = terms.reshape(C, K, -1).sum(axis=1) + intercept[:, None]
@@ -209,9 +246,40 @@ def random_start(shape, rng):
     )
 
 
+def constant_scores(loss, n_terms, fit_intercept=True):
+    """The best model without exponents: the shares of the classes.
+
+    Without an intercept the scores are zero, which is best up to the coefficients.
+
+    Parameters
+    ----------
+    loss : SignomialLoss
+    n_terms : int
+    fit_intercept : bool, default=True
+
+    Returns
+    -------
+    Parameters
+    """
+    C, m = loss.n_scores, loss.L.shape[1]
+    intercept = np.zeros(C)
+    if fit_intercept:
+        share = np.log(np.bincount(loss.codes, loss.weight, minlength=loss.n_classes))
+        intercept = share[1:] - share[0] if C == 1 else share - share.mean()
+    return Parameters(np.zeros((C, n_terms, m)), np.zeros((C, n_terms)), intercept)
+
+
 def penalised(loss, parameters, l1):
-    """The loss plus `l1` times the sum of the absolute exponents."""
-    return loss(parameters)[0] + l1 * float(np.abs(parameters.exponents).sum())
+    """The loss plus `l1` times the sum of the absolute exponents.
+
+    Of the formula itself: terms are limited only where they leave the range of floats.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = loss(parameters, limit=FORMULA_LIMIT)[0]
+    if np.isnan(value):
+        return np.inf
+    size = float(np.abs(parameters.exponents).sum())
+    return value + float(l1) * size if size else value
 
 
 def minimise(
@@ -298,22 +366,26 @@ def minimise(
         if callback(unpack(intermediate_result.x), float(intermediate_result.fun)):
             raise StopIteration
 
-    found = minimize(
-        objective,
-        v,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        callback=None if callback is None else report,
-        options={
-            "maxiter": max_iter,
-            "maxfun": 20 * max_iter + 100,
-            "maxcor": _MEMORY,
-            "gtol": tol,
-            "ftol": _FALL * tol,
-        },
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # of penalties near the limit
+        found = minimize(
+            objective,
+            v,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            callback=None if callback is None else report,
+            options={
+                "maxiter": max_iter,
+                "maxfun": 20 * max_iter + 100,
+                "maxcor": _MEMORY,
+                "gtol": tol,
+                "ftol": _FALL * tol,
+            },
+        )
     parameters = Parameters(*(np.array(a) for a in unpack(found.x)))
+    # An infinite penalty can leave no number at all: nothing was found then.
+    if not all(np.isfinite(a).all() for a in parameters):
+        parameters = start
     return Solution(
         parameters,
         penalised(loss, parameters, l1),

@@ -13,6 +13,10 @@ from ._logistic import LIMIT, Parameters, SignomialLoss, minimise, penalised
 N_POLISH = 20_000
 #: Epochs without progress until the step is halved, and how often it is.
 _PATIENCE, _CUTS = 2, 5
+#: An epoch whose loss exceeds the start's this many times has diverged: the parameters
+#: go back to the best ones, and the step is divided. So it is when epochs without
+#: progress have not come below the start.
+_DIVERGED, _DIVISOR = 3.0, 8.0
 #: Progress is a relative fall of the loss by this many times the tolerance.
 _PROGRESS = 1e3
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
@@ -66,7 +70,8 @@ def proximal_adam(
         A relative fall of an epoch's loss below a thousand times it is no progress.
     batch_size : int
     learning_rate : float
-        Halved after some epochs without progress, at most five times.
+        Halved after some epochs without progress, at most five times; an eighth after
+        an epoch that diverged, or while none ended below the start.
     generator : torch.Generator
         On the CPU; shuffles the rows.
     device : torch.device
@@ -77,7 +82,7 @@ def proximal_adam(
     Returns
     -------
     parameters : Parameters
-        Of the last finite epoch with the lowest loss.
+        Of the finite epoch with the lowest loss; `start` if there is none.
     n_iter : int
     stopped : bool
         By the callback.
@@ -107,10 +112,28 @@ def proximal_adam(
         now = flat.detach().cpu().double().clone()  # nothing of it is written later
         return Parameters(*(a.numpy() for a in parts(now)))
 
+    def restart():
+        with torch.no_grad():
+            flat.copy_(torch.tensor(np.concatenate([a.ravel() for a in best])))
+            mean.zero_()
+            square.zero_()
+
+    def value_of_start():
+        total = 0.0
+        with torch.no_grad():
+            for first, last in batch_bounds(n, max(batch_size, 1024)):
+                at = slice(first, last)
+                args = rows[at], codes[at], weight[at], *parts(flat), l2
+                total += float(_batch_loss(torch, *args)) * ((last - first) / n)
+        return total + l1 * float(np.abs(start.exponents).sum())
+
     best, best_loss, reference = start, np.inf, np.inf
     waited = cuts = step = 0
     work = min(batch_size, n) * start.exponents.size
     with plain_mode(device), thread_limit(work):
+        start_loss = value_of_start()
+        chance = np.log(max(2, len(start.intercept)))
+        diverged = _DIVERGED * max(start_loss, chance)
         for epoch in range(max_iter):
             order = torch.randperm(n, generator=generator).to(device)
             total = torch.zeros((), device=device)
@@ -136,18 +159,25 @@ def proximal_adam(
                         limit = l1 * size[: sizes[0]]
                         exponents -= exponents.clamp(-limit, limit)
             value, now = float(total), host()
-            if not (np.isfinite(value) and all(np.isfinite(a).all() for a in now)):
-                return best, epoch + 1, False, False
-            if value < best_loss:
+            finite = np.isfinite(value) and all(np.isfinite(a).all() for a in now)
+            if finite and value < best_loss:
                 best, best_loss = now, value
-            if callback(now, value):
+            if callback(now if finite else best, value):
                 return best, epoch + 1, True, False
+            if not (finite and value <= diverged):
+                restart()
+                step, learning_rate = 0, learning_rate / _DIVISOR
+                continue
             progress = value < reference - _PROGRESS * tol * abs(reference)
-            if epoch == 0 or progress:
+            if not np.isfinite(reference) or progress:
                 reference, waited = value, 0
                 continue
             waited += 1
-            if waited > _PATIENCE:
+            if waited > _PATIENCE and best_loss > start_loss:
+                best, best_loss, reference = start, np.inf, np.inf
+                restart()
+                step, waited, learning_rate = 0, 0, learning_rate / _DIVISOR
+            elif waited > _PATIENCE:
                 if cuts == _CUTS:
                     return best, epoch + 1, False, True
                 cuts, waited, learning_rate = cuts + 1, 0, learning_rate / 2

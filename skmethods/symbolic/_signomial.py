@@ -134,7 +134,7 @@ class PositiveMap(NamedTuple):
         """The mapped rows; outside the training range they may be negative."""
         return self.low + (X - self.minimum) * self.slope
 
-    def positive(self, X, clip):
+    def positive(self, X, clip, name="X"):
         """The mapped rows, kept within ``limits``; without `clip` refused outside of 0.
 
         Raises
@@ -150,8 +150,8 @@ class PositiveMap(NamedTuple):
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise ValueError(
-                f"X holds {X[row, column]:.6g} in row {row}, column {column}, so far "
-                "outside the training range that its mapped value is "
+                f"{name} holds {X[row, column]:.6g} in row {row}, column {column}, so "
+                "far outside the training range that its mapped value is "
                 f"{U[row, column]:.3g}, which has no logarithm. Use clip=True, or a "
                 "feature_range with a smaller ratio."
             )
@@ -347,7 +347,7 @@ def latex_name(name):
         return f"{letter}_{{{digits}}}"
     if len(name) == 1 and name.isalpha():
         return name
-    special = {"\\": r"\backslash{}", "~": r"\sim{}", "^": r"\hat{}"}
+    special = {"\\": r"\backslash{}", "~": r"\sim{}", "^": r"\hat{}", " ": r"\ "}
     text = "".join(special.get(c, "\\" + c if c in "&%$#_{}" else c) for c in str(name))
     return rf"\mathrm{{{text}}}"
 
@@ -437,11 +437,13 @@ def sympy_signomial(sympy, exponents, coef, intercept=0.0, *, bases):
             return sympy_number(sympy, exponent)
         return sympy.Rational(fraction.numerator, fraction.denominator)
 
-    total = sympy_number(sympy, intercept)
+    # One product and one sum: joined one by one their cost would be quadratic.
+    terms = [sympy_number(sympy, intercept)]
     for c, row in zip(coef, exponents, strict=True):
-        term = sympy_number(sympy, c)
-        for base, exponent in zip(bases, row, strict=True):
-            if exponent != 0:
-                term = term * base ** power(exponent)
-        total = total + term
-    return total
+        factors = [
+            base ** power(exponent)
+            for base, exponent in zip(bases, row, strict=True)
+            if exponent != 0
+        ]
+        terms.append(sympy.Mul(sympy_number(sympy, c), *factors))
+    return sympy.Add(*terms)
