@@ -8,6 +8,8 @@ import numpy as np
 from ._style import BLUE, GREY, LEGEND, VERMILLION, minus, new_axes, pyplot
 
 _KINDS = ("importance", "attribution", "response")
+#: A bar with less than this share of the width has its number beside it.
+_NARROW = 0.15
 _METHODS = ("auto", "decision_function", "predict_proba", "predict")
 
 
@@ -94,17 +96,26 @@ def _check_fitted(estimator):
 
 
 def _innermost(estimator, X):
-    """The estimator inside searches and pipelines, and the rows as it sees them."""
+    """The estimator inside searches and pipelines, the rows as it sees them, and names.
+
+    The names are those that the steps before it give their output, or None.
+    """
+    names = None
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif hasattr(estimator, "steps"):
             _check_fitted(estimator)
             if len(estimator.steps) > 1:
-                X = estimator[:-1].transform(X)
+                before = estimator[:-1]
+                X = before.transform(X)
+                try:
+                    names = list(before.get_feature_names_out(names))
+                except (AttributeError, ValueError):  # a step that has none to give
+                    names = None
             estimator = estimator.steps[-1][1]
         else:
-            return estimator, X
+            return estimator, X, names
 
 
 def _need(estimator, method, kind):
@@ -126,19 +137,36 @@ def _like(X, values):
     return values
 
 
-def _names(estimator, X, feature_names, n_features):
-    if feature_names is None:
-        feature_names = getattr(estimator, "feature_names_in_", None)
+def _names(estimator, X, feature_names, before, n_features):
+    given = feature_names is not None
+    if not given:
+        feature_names = getattr(estimator, "feature_names_in_", before)
     if feature_names is None:
         feature_names = getattr(X, "columns", None)
     if feature_names is None:
         return [f"x{j}" for j in range(n_features)]
+    if isinstance(feature_names, (str, bytes, set, dict)):
+        raise TypeError(
+            "feature_names must be a list of names, one per column, in their order; "
+            f"got {feature_names!r}."
+        )
     names = [str(name) for name in feature_names]
     if len(names) != n_features:
         raise ValueError(
             f"feature_names has {len(names)} names, but X has {n_features} columns."
         )
+    if given and len(set(names)) < n_features:
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(
+            f"feature_names must differ from each other; {twice!r} comes more than "
+            "once."
+        )
     return names
+
+
+def _shortened(names):
+    """At most ten names for a message."""
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
 
 
 class _View(NamedTuple):
@@ -160,7 +188,7 @@ class _View(NamedTuple):
                 )
             return cls(estimator, None, 1, None)
         labels = list(classes)
-        shown = ", ".join(map(repr, classes.tolist()[:10]))
+        shown = _shortened([repr(label) for label in classes.tolist()])
         if target is None and len(labels) > 2:
             raise ValueError(
                 f"There is one score per class. Choose a class with target=, one of "
@@ -240,18 +268,22 @@ def _response(view, X, table, names, row, feature, method, n_points):
     if feature is None:
         raise ValueError(
             "kind='response' moves one feature. Choose it with feature=, a name or the "
-            f"number of a column: {', '.join(names[:10])}."
+            f"number of a column: {_shortened(names)}."
         )
     if isinstance(feature, str):
         if feature not in names:
             raise ValueError(
-                f"feature={feature!r} is none of the features {', '.join(names[:10])}."
+                f"feature={feature!r} is none of the features {_shortened(names)}."
             )
         feature = names.index(feature)
-    elif not isinstance(feature, Integral) or not -len(names) <= feature < len(names):
+    elif (
+        not isinstance(feature, Integral)
+        or isinstance(feature, bool)
+        or not 0 <= feature < len(names)
+    ):
         raise ValueError(
             f"feature={feature!r} must be a name, or the number of one of the "
-            f"{len(names)} columns."
+            f"{len(names)} columns, from 0 to {len(names) - 1}."
         )
     low, high = table[:, feature].min(), table[:, feature].max()
     if not low < high:
@@ -324,7 +356,15 @@ def _coloured(signs):
     }
 
 
+def _nothing(ax, text):
+    """Say in the middle of empty axes why there are no bars."""
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center")
+    ax.set_yticks([])
+
+
 def _count(n_drawn, n_features, others):
+    if n_drawn == 0:
+        return f"none of {n_features} features"
     if n_drawn == n_features:
         return f"{n_features} features"
     return f"{n_drawn} of {n_features} features; the others {others}"
@@ -427,11 +467,12 @@ class SignomialDisplay:
               by feature;
             - response: the output as one feature moves over its range.
         row : int, default=None
-            Which row of `X` is explained; needed for attributions if `X` has several.
+            Which row of `X` is explained; needed for attributions if `X` has several,
+            refused for importances.
             For responses the row that the other features are taken from; by default
             their medians.
         feature : int or str, default=None
-            The feature that moves, for responses.
+            The feature that moves, for responses only.
         target : int, float, bool or str, default=None
             The class whose score is drawn. Needed for three classes or more; of two,
             the second one is the default.
@@ -444,7 +485,8 @@ class SignomialDisplay:
         n_points : int, default=200
             Points of a response curve.
         feature_names : sequence of str, default=None
-            By default the names seen in ``fit``, those of `X`, or x0, x1, ...
+            By default the names that the model saw in ``fit``, those that the steps
+            before it in a Pipeline give, those of `X`, or x0, x1, ...
         name : str, default=None
             By default the class name of the estimator.
         ax : matplotlib Axes, default=None
@@ -468,7 +510,17 @@ class SignomialDisplay:
                 )
         if not isinstance(n_points, Integral) or n_points < 2:
             raise ValueError(f"n_points must be an integer from 2, got {n_points!r}.")
-        model, X = _innermost(estimator, X)
+        if feature is not None and kind != "response":
+            raise ValueError(
+                f"feature={feature!r} is moved by kind='response'; kind={kind!r} "
+                "shows all features. Leave it out."
+            )
+        if row is not None and kind == "importance":
+            raise ValueError(
+                f"row={row!r} has no meaning for kind='importance', which is a mean "
+                "over all rows of X. Leave it out, or use kind='attribution'."
+            )
+        model, X, before = _innermost(estimator, X)
         needed = {"importance": "log_gradient", "attribution": "attribute"}
         _need(model, needed.get(kind, "predict"), kind)
         view = _View.of(model, target)
@@ -483,7 +535,7 @@ class SignomialDisplay:
             raise ValueError(
                 f"row={row!r} must be the number of one of the {len(table)} rows of X."
             )
-        names = _names(model, X, feature_names, table.shape[1])
+        names = _names(model, X, feature_names, before, table.shape[1])
         if kind == "importance":
             data = _importance(view, X, names)
         else:
@@ -574,6 +626,8 @@ class SignomialDisplay:
             ncols=2,
             **LEGEND,
         )
+        if not labels:
+            _nothing(ax, "no feature is in the formula:\nthe score is constant")
 
     def _plot_attribution(self, ax, name, max_bars, bar_kw, threshold_kw):
         data = self.data
@@ -586,18 +640,12 @@ class SignomialDisplay:
         # Added up from the end, which makes the last bar end in the row's very score.
         edges = data.score - np.append(np.cumsum(width[::-1])[::-1], 0.0)
         self._bars(ax, labels, edges[:-1], np.diff(edges), np.sign(width), bar_kw)
+        ends = np.append(edges, [] if data.threshold is None else data.threshold)
+        span = ends.min(), np.ptp(ends) or 1.0
         for i, w in enumerate(width):
             # Down to the next bar; below the last one it marks the row's score.
             ax.plot(2 * [edges[i + 1]], [i - 0.4, i + 1.4], color=GREY, linewidth=0.8)
-            text = f"{'+' if w > 0 else ''}{minus(w)}"
-            ax.annotate(
-                text,
-                ((edges[i] + edges[i + 1]) / 2, i),
-                ha="center",
-                va="center",
-                fontsize="small",
-                bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"},
-            )
+            self._annotate(ax, i, w, edges, span)
         ax.set_ylim(max(len(labels), 1) - 0.4, -0.6)
         title = (
             f"{data.score_name}: {minus(data.base)} at the baseline, "
@@ -609,14 +657,34 @@ class SignomialDisplay:
             self.threshold_line_ = ax.axvline(
                 data.threshold, **(style | {"label": "threshold"} | threshold_kw)
             )
-        ends = np.append(edges, [] if data.threshold is None else data.threshold)
-        pad = 0.06 * (np.ptp(ends) or 1.0)
+        pad = 0.06 * span[1]
         ax.set_xlim(ends.min() - pad, ends.max() + pad)
         ax.set_xlabel(
             data.score_name + (" (dashed: threshold)" if data.threshold == 0 else "")
         )
         n_drawn = len(shown) + len(rest)
         ax.set_ylabel(_count(n_drawn, len(data.names), "contribute nothing"))
+        if not len(labels):
+            _nothing(ax, "no feature contributes:\nthe row scores as the baseline")
+
+    def _annotate(self, ax, i, size, edges, span):
+        """Write the size on bar i; beside it, towards the middle, if it is narrow."""
+        left, right = sorted(edges[i : i + 2])
+        middle = (left + right) / 2
+        at, ha, gap = middle, "center", 0
+        if right - left < _NARROW * span[1]:
+            to_the_right = middle - span[0] < span[1] / 2
+            at, ha, gap = (right, "left", 4) if to_the_right else (left, "right", -4)
+        ax.annotate(
+            f"{'+' if size > 0 else ''}{minus(size)}",
+            (at, i),
+            xytext=(gap, 0),
+            textcoords="offset points",
+            ha=ha,
+            va="center",
+            fontsize="small",
+            bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"},
+        )
 
     def _plot_response(self, ax, name, line_kw, threshold_kw):
         data = self.data
