@@ -6,7 +6,8 @@ from math import comb
 import numpy as np
 
 from ._code_length import EACH_EXPONENT
-from ._lattice import descend, exchange, snap, snap_whole
+from ._descent import descend, exchange
+from ._lattice import snap, snap_whole
 from ._varpro import minimise
 
 #: Rows on which starts are screened, at least; and per fitted number.

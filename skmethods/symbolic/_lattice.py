@@ -24,6 +24,9 @@ FLOOR = 1e-24
 #: Rows that the descent ranks its moves on.
 _RANK_ROWS = 4000
 _CANCEL = 1e4
+#: Correlation of logarithms from which exponents are moved between columns.
+_ALIKE = 0.9
+_POWERS = np.array([1 / 3, 1 / 2, 2 / 3, 1, 3 / 2, 2, 3])
 
 
 class Law(NamedTuple):
@@ -104,6 +107,7 @@ class Setting:
         self.lower, self.upper, self.whole = lower, upper, whole
         self.admissible, self.l1 = admissible, l1
         self.unwritable = np.inf
+        self._alike = None
         self.real_cost = real_cost(n, 0.0 if exponents == "real" else REAL_PRIOR)
         self.base = rows
         self._use(rows)
@@ -293,6 +297,12 @@ class Setting:
             self._sample = rows
         return self._sample
 
+    def alike(self):
+        """``(j, i, s)`` for columns of which ``L_j`` is nearly ``s L_i``, s simple."""
+        if self._alike is None:
+            self._alike = like_columns(self._ranking().L)
+        return self._alike
+
     def ranking_rows(self, law):
         """A part of the rows with target and weights that rank moves from `law`.
 
@@ -307,6 +317,36 @@ class Setting:
         z = np.maximum(z, 1e-140)  # its square is not 0
         y = z * (1 + np.log(rows.y) - np.log(z))
         return rows.L, y, rows.weight / (z * z), rows.negative
+
+
+def like_columns(L):
+    """Pairs of strongly correlated columns, and the power that turns one to the other.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n_samples, n_features)
+
+    Returns
+    -------
+    list of (j, i, s)
+        ``L_j`` is nearly ``s L_i`` up to a constant, s a simple fraction; for each j
+        the most correlated i.
+    """
+    L = L - L.mean(axis=0)
+    size = np.sqrt((L * L).sum(axis=0))
+    varies = np.flatnonzero(size > 1e-12 * size.max(initial=0))
+    unit = L[:, varies] / size[varies]
+    correlation = unit.T @ unit
+    np.fill_diagonal(correlation, 0.0)
+    found = []
+    for a, j in enumerate(varies):
+        for b in np.argsort(-np.abs(correlation[a]), kind="stable")[:1]:
+            i = varies[b]
+            ratio = size[j] / size[i]
+            power = _POWERS[np.abs(np.log(_POWERS / ratio)).argmin()]
+            if np.abs(correlation[a, b]) > _ALIKE and abs(np.log(power / ratio)) < 0.2:
+                found.append((j, i, np.sign(correlation[a, b]) * power))
+    return found
 
 
 def nearby_fractions(beta, lower, upper, whole, odd=None):
@@ -437,14 +477,14 @@ def snap(law, setting):
         B, snapped = _nearest(law, setting, q)
         if not any(np.array_equal(B, C) for C, _ in ways):
             ways.append((B, snapped))
-    found = [_again(law, setting, B, snapped) for B, snapped in ways]
+    found = [refit_from(law, setting, B, snapped) for B, snapped in ways]
     return sorted(found, key=lambda law: law.mdl)
 
 
 def snap_whole(law, setting):
     """Laws with the exponents of ``setting.whole`` rounded and the others real."""
     ways = rounding_path(law, setting, whole_only=True)
-    found = [_again(law, setting, B, snapped) for B, snapped in ways]
+    found = [refit_from(law, setting, B, snapped) for B, snapped in ways]
     return [
         law
         for law in found
@@ -452,7 +492,8 @@ def snap_whole(law, setting):
     ]
 
 
-def _again(law, setting, B, snapped):
+def refit_from(law, setting, B, snapped):
+    """``setting.refit``, of a logarithmic loss from the coefficients of `law`."""
     start = None
     if setting.loss == "log" and len(B) == len(law.B):
         shift = setting.rows.shift(B)
@@ -464,174 +505,6 @@ def _again(law, setting, B, snapped):
     if start is not None and not np.isfinite(again.rss):
         again = setting.refit(B, snapped)
     return again
-
-
-def _substitutions(setting, law, k, candidates):
-    """RSS with the k-th term replaced by each candidate, on the ranking rows.
-
-    Returns
-    -------
-    rss : ndarray of shape (n_candidates,)
-    without : float
-        RSS without the k-th term.
-    now : float
-        RSS of the law on the same rows.
-    """
-    L, y, weight, negative = setting.ranking_rows(law)
-    root = np.sqrt(weight)
-    K = len(law.B)
-
-    def terms(B):
-        values = B @ L.T
-        values -= values.max(axis=1, keepdims=True)
-        values = np.exp(values)
-        if negative is not None:
-            values *= 1 - 2 * ((setting.parity(B) @ negative.T) % 2)
-        return values * root
-
-    y = y * root
-    others = terms(law.B[np.arange(K) != k])
-    rest = y
-    if K > 1:
-        basis = np.linalg.qr(others.T)[0]
-        rest = y - basis @ (basis.T @ y)
-        rest -= basis @ (basis.T @ rest)
-    new = terms(np.concatenate([law.B[k : k + 1], candidates]))
-    if K > 1:
-        new -= (new @ basis) @ basis.T
-    size = np.einsum("qn,qn->q", new, new)
-    share = (new @ rest) / np.maximum(size, 1e-300)
-    left = rest - share[:, None] * new
-    rss = np.einsum("qn,qn->q", left, left)
-    factor = setting.rows.weight.sum() / setting.sampled_weight
-    return rss[1:] * factor, float(rest @ rest) * factor, float(rss[0]) * factor
-
-
-def exchange(law, setting, propose):
-    """Replace whole rows of exponents while that shortens the description.
-
-    Parameters
-    ----------
-    law : Law
-    setting : Setting
-    propose : callable
-        ``propose(law)`` gives rows for one more term beside those of `law`.
-
-    Returns
-    -------
-    Law
-    """
-    k = failed = 0
-    while failed < len(law.B):
-        K = len(law.B)
-        k = k % K
-        others = np.arange(K) != k
-        less = None
-        if K > 1:
-            less = law._replace(
-                B=law.B[others],
-                odd=None if law.odd is None else law.odd[others],
-                coef=law.coef[others],
-                shift=law.shift[others],
-            )
-        new = propose(less)
-        marks = np.ones(new.shape, bool)
-        again = _best_replacement(law, setting, k, new, marks)
-        if again is None:
-            k, failed = k + 1, failed + 1
-        else:
-            law, failed = descend(again, setting, sweeps=1), 0
-    return law
-
-
-def _moves(law, setting, k):
-    """Candidates of the k-th row: each exponent moved to other fractions."""
-    row, snapped = law.B[k], law.snapped[k]
-    m = len(row)
-    values = [np.zeros(m), np.round(row)]
-    for d in (0.5, 1.0):
-        values += [
-            row + d,
-            row - d,
-            np.round(2 * row) / 2 + d,
-            np.round(2 * row) / 2 - d,
-        ]
-    values += [row + 2, row - 2, -row]
-    values = np.stack(values, axis=1)  # m, candidates
-    fits = (values >= setting.lower[:, None]) & (values <= setting.upper[:, None])
-    fits &= np.isfinite(fraction_cost(values))
-    fits &= (values != row[:, None]) | ~snapped[:, None]
-    fits &= ~setting.whole[:, None] | (values == np.round(values))
-    j, c = np.nonzero(fits)
-    pairs = np.unique(np.column_stack([j, values[j, c]]), axis=0)
-    j = pairs[:, 0].astype(int)
-    new = np.repeat(row[None], len(j), axis=0)
-    marks = np.repeat(snapped[None], len(j), axis=0)
-    new[np.arange(len(j)), j] = pairs[:, 1]
-    marks[np.arange(len(j)), j] = True
-    return new, marks
-
-
-def descend(law, setting, sweeps=3):
-    """Move single exponents, or drop a term, while that shortens the description.
-
-    Returns
-    -------
-    Law
-    """
-    for _ in range(sweeps):
-        before = law.mdl
-        k = 0
-        while k < len(law.B):
-            law, dropped = _improve_row(law, setting, k)
-            k += not dropped
-        if not law.mdl < before:
-            break
-    return law
-
-
-def _improve_row(law, setting, k):
-    """The law after the best move of its k-th row, and whether the row is gone."""
-    K = len(law.B)
-    new, marks = _moves(law, setting, k)
-    rss, without, now = _substitutions(setting, law, k, new)
-    others = np.arange(K) != k
-    fixed = setting.exponent_cost(law.B[others], law.snapped[others])
-    costs = np.where(marks, 2 * fraction_cost(new), setting.real_cost).sum(axis=1)
-    costs += EACH_EXPONENT * new.shape[1]
-    length = description_length(rss, setting.n, K, fixed + costs, setting.floor)
-    own = setting.exponent_cost(law.B, law.snapped)
-    here = description_length(now, setting.n, K, own, setting.floor)
-    if K > 1:
-        dropped = description_length(without, setting.n, K - 1, fixed, setting.floor)
-        if dropped < min(here, length.min(initial=np.inf)):
-            again = _again(law, setting, law.B[others], law.snapped[others])
-            if again.mdl < law.mdl:
-                return again, True
-    return _first_better(law, setting, k, new, marks, length, here) or law, False
-
-
-def _first_better(law, setting, k, new, marks, length, here, tries=2):
-    """The law with its k-th row replaced, where that is truly better; or None."""
-    for at in np.argsort(length, kind="stable")[:tries]:
-        if not length[at] < here - 1e-9:
-            break
-        B, snapped = law.B.copy(), law.snapped.copy()
-        B[k], snapped[k] = new[at], marks[at]
-        again = _again(law, setting, B, snapped)
-        if again.mdl < law.mdl - 1e-9:
-            return again
-    return None
-
-
-def _best_replacement(law, setting, k, new, marks):
-    rss, _, now = _substitutions(setting, law, k, new)
-    K = len(law.B)
-    own = 2 * fraction_cost(new).sum(axis=1) + EACH_EXPONENT * new.shape[1]
-    length = description_length(rss, setting.n, K, own, setting.floor)
-    own = setting.exponent_cost(law.B[k : k + 1], law.snapped[k : k + 1])
-    here = description_length(now, setting.n, K, own, setting.floor)
-    return _first_better(law, setting, k, new, marks, length, here)
 
 
 def exponent_errors(law, setting):

@@ -5,18 +5,22 @@ import itertools
 import numpy as np
 import pytest
 
-from skmethods.symbolic._lattice import (
+from skmethods.symbolic._code_length import (
     EACH_EXPONENT,
     REAL_PRIOR,
-    Setting,
-    descend,
     description_length,
-    exponent_errors,
     fraction_cost,
-    nearby_fractions,
     real_cost,
+)
+from skmethods.symbolic._descent import descend
+from skmethods.symbolic._lattice import (
+    Setting,
+    exponent_errors,
+    like_columns,
+    nearby_fractions,
     rounding_path,
     snap,
+    snap_whole,
 )
 from skmethods.symbolic._varpro import Rows, minimise
 
@@ -245,3 +249,45 @@ def test_rounding_without_a_covariance():
     assert rounding_path(law, setting) == []
     assert np.isnan(exponent_errors(law, setting)).all()
     assert snap(law, setting)[0].mdl < np.inf
+
+
+def test_like_columns_and_their_powers():
+    rng = np.random.default_rng(0)
+    one, two = rng.uniform(0, 1, (2, 300))
+    noisy = one + 0.01 * rng.standard_normal(300)
+    L = np.column_stack([one, -2 * noisy, two, np.zeros(300)])
+    assert like_columns(L) == [(0, 1, -0.5), (1, 0, -2)]
+
+
+def test_an_exponent_moves_to_a_like_column():
+    """From x1 / sqrt(x0**2) to the single power, which no single move reaches."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 5, (300, 2))
+    X = np.column_stack([x[:, 0], x[:, 0] ** 2, x[:, 1]])
+    y = x[:, 0] * x[:, 1] * (1 + 0.01 * rng.standard_normal(300))
+    setting = setting_of(X, y)
+    start = setting.refit(np.array([[3.0, -1.0, 1.0]]), np.ones((1, 3), bool))
+    np.testing.assert_array_equal(descend(start, setting).B, [[1, 0, 1]])
+
+
+def test_whole_exponents_among_real_ones():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-3, 3, 200), rng.uniform(1, 5, 200)])
+    y = X[:, 0] ** 3 * X[:, 1] ** 1.37 + 0.01 * rng.standard_normal(200)
+    setting = setting_of(X, y, exponents="real")
+    (law,) = snap_whole(real_law(setting, [[3.0, 1.3]]), setting)
+    assert law.B[0, 0] == 3 and law.B[0, 1] == pytest.approx(1.37, abs=1e-3)
+    np.testing.assert_array_equal(law.snapped, [[True, False]])
+
+
+def test_rows_that_rank_moves_have_the_signs_of_the_law():
+    """A logarithmic loss with negative inputs: no weight is infinite."""
+    rng = np.random.default_rng(0)
+    X = -rng.uniform(1, 5, (100, 2))
+    y = X[:, 0] * X[:, 1] * (1 + 0.02 * rng.standard_normal(100))
+    setting = setting_of(X, y, loss="log")
+    law = setting.refit(np.array([[1.0, 1.0]]), np.ones((1, 2), bool))
+    with np.errstate(all="raise"):
+        _, target, weight, _ = setting.ranking_rows(law)
+    np.testing.assert_allclose(target, y, rtol=0.01)
+    assert np.ptp(weight * y * y) < 0.5
