@@ -159,12 +159,12 @@ def proximal_adam(
                         limit = l1 * size[: sizes[0]]
                         exponents -= exponents.clamp(-limit, limit)
             value, now = float(total), host()
-            finite = np.isfinite(value) and all(np.isfinite(a).all() for a in now)
-            if finite and value < best_loss:
+            good = value <= diverged and all(np.isfinite(a).all() for a in now)
+            if good and value < best_loss:
                 best, best_loss = now, value
-            if callback(now if finite else best, value):
+            if callback(now if good else best, value):
                 return best, epoch + 1, True, False
-            if not (finite and value <= diverged):
+            if not good:
                 restart()
                 step, learning_rate = 0, learning_rate / _DIVISOR
                 continue

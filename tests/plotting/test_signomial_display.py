@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardScaler
 
 from skmethods.plotting import SignomialDisplay
 from skmethods.symbolic import ECSELClassifier
@@ -20,6 +21,13 @@ plt = pytest.importorskip("matplotlib.pyplot")
 plt.switch_backend("Agg")
 
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
+
+#: The arguments that each kind takes besides the rows.
+GIVEN = {
+    "importance": {"kind": "importance"},
+    "attribution": {"kind": "attribution", "row": 2},
+    "response": {"kind": "response", "row": 2, "feature": 1},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -208,8 +216,8 @@ def test_an_axis_for_the_class_or_none(X):
 @pytest.mark.parametrize("max_bars", [1, 2, 3, 10])
 def test_small_ones_are_summed(kind, max_bars, X):
     model = _fit(REGRESSOR, X)
-    full = SignomialDisplay.from_estimator(model, X, kind=kind, row=5)
-    few = SignomialDisplay.from_estimator(model, X, kind=kind, row=5, max_bars=max_bars)
+    full = SignomialDisplay.from_estimator(model, X, **GIVEN[kind])
+    few = SignomialDisplay.from_estimator(model, X, max_bars=max_bars, **GIVEN[kind])
     assert len(few.labels_) == min(max_bars, 4)
     widths = [bar.get_width() for bar in full.bars_]
     drawn = [bar.get_width() for bar in few.bars_]
@@ -292,7 +300,7 @@ def test_the_baseline_itself(X):
 # -- response --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("feature", [1, "x1", -3, np.int64(1)])
+@pytest.mark.parametrize("feature", [1, "x1", np.int64(1)])
 @pytest.mark.parametrize("row", [None, 7])
 def test_response(feature, row, X):
     model = _fit(BINARY, X)
@@ -383,7 +391,7 @@ def test_frames(library, kind, X, recwarn):
     columns = ["a", "b", "c", "d"]
     table = frames.DataFrame(dict(zip(columns, X.T, strict=True)))
     y = BINARY.fit(X).predict(X)
-    kw = {"kind": kind, "row": 2, "feature": "b"}
+    kw = GIVEN[kind] | ({"feature": "b"} if kind == "response" else {})
     display = SignomialDisplay.from_estimator(_fit(BINARY, table), table, **kw)
     plain = SignomialDisplay.from_estimator(
         _fit(BINARY, X), X, feature_names=columns, **kw
@@ -400,7 +408,7 @@ def test_frames(library, kind, X, recwarn):
 @pytest.mark.parametrize("kind", ["importance", "attribution", "response"])
 def test_pipelines_and_searches(kind, X):
     """The last step's features, as it sees them."""
-    kw = {"kind": kind, "row": 1, "feature": 0}
+    kw = GIVEN[kind]
     law = Law(BINARY.coef, BINARY.exponents, BINARY.classes)
     y = _fit(BINARY, np.sqrt(X)).predict(np.sqrt(X))
     pipeline = make_pipeline(FunctionTransformer(np.sqrt), law).fit(X, y)
@@ -412,6 +420,77 @@ def test_pipelines_and_searches(kind, X):
         display = SignomialDisplay.from_estimator(model, X, **kw)
         assert display.name == "Law"
         _assert_same(display.data, expected.data)
+
+
+@pytest.mark.parametrize("kind", ["importance", "attribution", "response"])
+def test_names_come_through_pipelines(kind):
+    """Fitted with a frame, whatever the steps before make of it."""
+    pytest.importorskip("pandas")
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X = X.iloc[:, 20:26]
+    names = list(X.columns)
+    kw = GIVEN[kind] | ({"feature": names[1]} if kind == "response" else {})
+    law = ECSELClassifier(l1=1e-3)
+    plain = make_pipeline(StandardScaler(), law).fit(X, y)
+    data = SignomialDisplay.from_estimator(plain, X, **kw).data
+    assert data.name == names[1] if kind == "response" else data.names == names
+    search = GridSearchCV(law, {"l1": [1e-3]}, cv=2)
+    nested = make_pipeline(StandardScaler(), make_pipeline(MinMaxScaler(), search))
+    data = SignomialDisplay.from_estimator(nested.fit(X, y), X, **kw).data
+    assert data.name == names[1] if kind == "response" else data.names == names
+    if kind == "response":
+        return
+    columns = ColumnTransformer([("a", StandardScaler(), names[3:])])
+    some = make_pipeline(columns, law).fit(X, y)
+    data = SignomialDisplay.from_estimator(some, X, **kw).data
+    assert data.names == [f"a__{name}" for name in names[3:]]
+
+
+def test_names_in_messages_are_cut_visibly():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = ECSELClassifier().fit(X, y)
+    kw = {"kind": "response", "feature": "age"}
+    with pytest.raises(ValueError, match=r"x0, x1, .*x9, \.\.\.\."):
+        SignomialDisplay.from_estimator(model, X, **kw)
+    with pytest.raises(ValueError, match=r"none of the features x0, x1, x2, x3\."):
+        X = X[:, :4]
+        SignomialDisplay.from_estimator(ECSELClassifier().fit(X, y), X, **kw)
+
+
+def test_feature_names_are_a_list(X):
+    for wrong in ("abcd", {"a", "b", "c", "d"}):
+        with pytest.raises(TypeError, match="feature_names must be a list of names"):
+            SignomialDisplay.from_estimator(_fit(BINARY, X), X, feature_names=wrong)
+
+
+# -- what is on the axes ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [4, 0, 19, 100])
+def test_numbers_of_bars_lie_within_the_axes(row):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    figure, axes = plt.subplots(1, 3, figsize=(18, 5), layout="constrained")
+    display = SignomialDisplay.from_estimator(
+        ECSELClassifier().fit(X, y), X, kind="attribution", row=row, ax=axes[1]
+    )
+    figure.canvas.draw()
+    box = display.ax_.get_window_extent()
+    assert len(display.ax_.texts) == len(display.labels_) > 5
+    for text in display.ax_.texts:
+        own = text.get_window_extent()
+        assert box.x0 <= own.x0 and own.x1 <= box.x1, text.get_text()
+
+
+def test_a_model_without_features_says_so(X):
+    model = ECSELClassifier(l1=1e3).fit(X, X[:, 0] > 2)
+    display = SignomialDisplay.from_estimator(model, X)
+    assert [t.get_text() for t in display.ax_.texts] == [
+        "no feature is in the formula:\nthe score is constant"
+    ]
+    assert display.ax_.get_ylabel() == "none of 4 features"
+    display = SignomialDisplay.from_estimator(model, X, kind="attribution", row=0)
+    assert "no feature contributes" in display.ax_.texts[0].get_text()
+    assert display.ax_.get_ylabel() == "none of 4 features"
 
 
 # -- arguments -------------------------------------------------------------------------
@@ -464,7 +543,16 @@ def test_arguments_reach_the_plot(X):
         ({"kind": "shap"}, "kind must be one of 'importance', 'attribution'"),
         ({"kind": "attribution"}, "explains one row and X has 60"),
         ({"kind": "attribution", "row": 60}, "row=60 must be the number of one of"),
-        ({"row": "first"}, "row='first' must be the number"),
+        ({"kind": "attribution", "row": "first"}, "row='first' must be the number"),
+        ({"row": 3}, "row=3 has no meaning for kind='importance'"),
+        ({"feature": 0}, "feature=0 is moved by kind='response'; kind='importance'"),
+        (
+            {"kind": "attribution", "row": 0, "feature": 0},
+            "feature=0 is moved by kind='response'; kind='attribution'",
+        ),
+        ({"kind": "response", "feature": -1}, "feature=-1 must be a name"),
+        ({"kind": "response", "feature": True}, "feature=True must be a name"),
+        ({"feature_names": ["a", "b", "a", "c"]}, "'a' comes more than once"),
         ({"kind": "response"}, "moves one feature. Choose it with feature="),
         ({"kind": "response", "feature": "x9"}, "'x9' is none of the features x0, x1"),
         ({"kind": "response", "feature": 4}, "feature=4 must be a name"),
@@ -514,7 +602,7 @@ def test_bad_models_and_tables(X):
 def test_the_callers_rows_stay(X):
     before = X.copy()
     for kind in ("importance", "attribution", "response"):
-        SignomialDisplay.from_estimator(_fit(BINARY, X), X, kind=kind, row=0, feature=0)
+        SignomialDisplay.from_estimator(_fit(BINARY, X), X, **GIVEN[kind])
     assert_array_equal(X, before)
 
 

@@ -278,6 +278,155 @@ def test_weights_are_repetitions_at_the_minimum():
     assert np.array_equal(a.scale_min_, X[weight > 0].min(axis=0))
 
 
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
+def test_weights_order_and_repetitions_do_not_matter_to_the_last_bit(solver):
+    X, y = data(3)
+    X = np.where(X == X[0, 0], -0.0, X)  # equal to 0.0, not in its bytes
+    rng = np.random.default_rng(0)
+    weight = rng.integers(0, 4, size=len(X)).astype(float)
+    order = rng.permutation(int(weight.sum()))
+    rows = np.repeat(np.arange(len(X)), weight.astype(int))[order]
+    clf = ECSELClassifier(solver=solver, random_state=0, max_iter=40, batch_size=32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        a = clone(clf).fit(X, y, weight)
+        b = clone(clf).fit(X[rows] + 0.0, y[rows])
+    for name in ("exponents_", "coef_", "intercept_", "importances_", "baseline_"):
+        assert np.array_equal(getattr(a, name), getattr(b, name)), name
+    assert a.loss_ == b.loss_ and a.n_iter_ == b.n_iter_
+    # Three copies of each row, of any weights, in another order.
+    three, real = np.tile(np.arange(len(X)), 3), rng.uniform(size=3 * len(X))
+    order = rng.permutation(len(three))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        a = clone(clf).fit(X[three], y[three], real)
+        b = clone(clf).fit(X[three][order], y[three][order], real[order])
+    assert np.array_equal(a.coef_, b.coef_) and a.loss_ == b.loss_
+
+
+def test_merged_rows_keep_the_classes_apart():
+    from skmethods.symbolic._logistic import merge_rows
+
+    X = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0], [1.0, 2.0], [3.0, -0.0]])
+    codes, weight = np.array([0, 1, 1, 0, 1]), np.array([1.0, 2.0, 3.0, 0.5, 0.25])
+    Z, c, w, first = merge_rows(X, codes, weight)
+    assert {(*x, k, v) for x, k, v in zip(Z.tolist(), c, w, strict=True)} == {
+        (1.0, 2.0, 0, 1.5),
+        (1.0, 2.0, 1, 2.0),
+        (3.0, 0.0, 1, 3.25),
+    }
+    assert np.array_equal(X[first], Z) and np.array_equal(codes[first], c)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "params",
+    [{"l1": 1e10}, {"l1": 1e200}, {"l1": 1e308}, {"l2": 1e14}, {"l2": 1e308}],
+    ids=str,
+)
+def test_no_fit_is_worse_than_the_constant_model(params, n_classes, fit_intercept):
+    X, y = data(n_classes)
+    weight = np.where(y == 0, 3.0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = ECSELClassifier(fit_intercept=fit_intercept, **params).fit(X, y, weight)
+    p = np.bincount(y, weight) / weight.sum()
+    constant = -(p @ np.log(p)) if fit_intercept else np.log(n_classes)
+    assert clf.loss_ <= constant * (1 + 1e-12)
+    assert not clf.exponents_.any()
+    if fit_intercept:
+        assert np.allclose(clf.predict_proba(X[:1]), [p], atol=1e-6)
+
+
+def test_global_generator_is_used_only_for_what_is_random():
+    X, y = data(3)
+    for params, drawn in (
+        ({}, False),
+        ({"n_init": 2}, True),
+        ({"init": "random"}, True),
+        ({"solver": "adam"}, True),
+    ):
+        rng = np.random.RandomState(0)
+        clf = ECSELClassifier(random_state=rng, max_iter=5, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            clf.fit(X, y)
+        same = rng.randint(2**31) == np.random.RandomState(0).randint(2**31)
+        assert same != drawn, params
+
+
+def test_booleans_are_the_integers_that_scikit_learn_takes_them_for():
+    X, y = data(3)
+    one = ECSELClassifier(n_terms=1, n_init=1).fit(X, y)
+    same = ECSELClassifier(n_terms=True, n_init=True).fit(X, y)
+    assert np.array_equal(one.coef_, same.coef_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ECSELClassifier(solver="adam", max_iter=True, batch_size=True).fit(X, y)
+
+
+EXTREME = {"feature_range": (1e-3, 1e3), "l1": 1e-5, "max_iter": 3000}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_explanations_of_extreme_models_agree(n_classes):
+    """Terms beyond e^100 on training rows: text, scores, gradients, attribution."""
+    X, y = data(n_classes)
+    clf = ECSELClassifier(**EXTREME).fit(X, y)
+    loss = log_loss(y, clf.predict_proba(X)) + 1e-5 * np.abs(clf.exponents_).sum()
+    mean = logs(clf, X).mean(axis=0)
+    centred = clf.coef_ * np.exp(clf.exponents_ @ mean)
+    assert clf.loss_ == pytest.approx(loss + 0.5e-4 * (centred**2).sum(), rel=1e-5)
+    names = [f"f{j}" for j in range(X.shape[1])]
+    columns = dict(zip(names, X.T, strict=True))
+    expected, size = scores(clf, X), np.abs(clf.terms(X)).sum(axis=2)
+    for c, text in enumerate(per_class(clf, clf.formula(names, precision=None))):
+        gap = np.abs(evaluate(text, **columns) - expected[:, c])
+        assert (gap <= 1e-9 * np.maximum(size[:, c], 1)).all()
+    gap = clf.attribute(X).sum(axis=2) - expected + scores(clf, clf.baseline_[None])
+    assert (np.abs(gap) <= 1e-9 * np.maximum(size, 1)).all()
+
+
+def beyond_the_limit():
+    """A model, and rows at which its term would be e^750 and e^830."""
+    X, y = data(2)
+    clf = ECSELClassifier(l1=1e-3, n_terms=1).fit(X, y)
+    clf.exponents_ = np.zeros_like(clf.exponents_)
+    clf.exponents_[0, 0, :2] = [400.0, -100.0]
+    clf._centred_coef = np.array([[2.0]])
+    rows = np.tile(clf.baseline_, (3, 1))
+    L = logs(clf, rows)
+    L[0, 0] += 2.0
+    L[1, 0] += 2.1
+    L[1, 1] += 0.1
+    L[2, 0] += 0.001
+    return clf, rows_at(clf, L)
+
+
+def test_terms_at_their_limit():
+    clf, rows = beyond_the_limit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        z, G = scores(clf, rows), clf.log_gradient(rows)
+        shares = clf.attribute(rows)
+    assert z[0] == z[1] == pytest.approx(np.exp(600.0), rel=1e-9)
+    assert not G[:2].any() and G[2].any()
+    base = scores(clf, clf.baseline_[None])
+    assert np.allclose(shares.sum(axis=2), z - base, rtol=1e-9)
+    # along the path the exponents 400 and -100 share out what the term gained
+    assert shares[1, 0, 0] / shares[1, 0, 1] == pytest.approx(400 * 2.1 / (-100 * 0.1))
+
+
+def test_a_formula_beyond_floats_is_announced():
+    X, y = data(2)
+    clf = ECSELClassifier(l1=1e-3, n_terms=1).fit(X, y)
+    clf.exponents_ = clf.exponents_ * 1e5
+    with pytest.warns(ConvergenceWarning, match="leaves the range of floats"):
+        clf._warn_of_the_limit(logs(clf, X) - clf._log_mean)
+
+
 def test_class_weight():
     X, y = data(2, columns=5)
     rows = np.r_[np.flatnonzero(y == 1), np.flatnonzero(y == 0)[:30]]
@@ -377,10 +526,17 @@ def test_errors_say_what_to_do():
         (lambda: clf.attribute(X, baseline=[np.nan] * 4), "NaN"),
         (lambda: clf.boundary_sensitivity(X, 0, 9), "d=9 is none of the classes"),
         (lambda: clf.counterfactual(X, 4), "feature must be"),
-        (lambda: clf.counterfactual(X, "petal"), "no column name"),
+        (lambda: clf.counterfactual(X, "petal"), "none of the column names: x0, x1"),
+        (lambda: clf.counterfactual(X, -1), "feature must be"),
+        (lambda: clf.counterfactual(X, True), "feature must be"),
+        (lambda: clf.attribute(X, baseline={"a": 1.0}), "baseline must be one row"),
+        (lambda: clf.attribute(X, baseline=["a"] * 4), "baseline must hold"),
+        (lambda: clf.attribute(X, baseline=X[:2]), "baseline must be one row"),
+        (lambda: clf.formula(precision=0), "precision must be at least 1"),
+        (lambda: clf.to_latex(precision=-1), "precision must be at least 1"),
+        (lambda: clf.formula(feature_names=list("aabc")), "'a' comes more than once"),
         (lambda: clf.counterfactual(X, 0, target=7), "target=7 is none"),
-        (lambda: clf.formula(feature_names=["a"]), "feature_names must hold 4"),
-        (lambda: clf.formula(feature_names="abcd"), "feature_names must hold 4"),
+        (lambda: clf.formula(feature_names=["a"]), "1 names, but X has 4"),
     ):
         with pytest.raises(ValueError, match=words):
             call()
@@ -553,6 +709,107 @@ def test_counterfactual_of_one_term_in_closed_form():
     assert np.allclose(ours, exact, rtol=1e-8, equal_nan=True)
 
 
+def test_counterfactual_of_rows_that_have_the_target_already():
+    X, y = load_iris(return_X_y=True)
+    clf = ECSELClassifier().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        factor, value = clf.counterfactual(X[:3], 2, target=0)
+    assert (factor == 1).all() and np.array_equal(value, X[:3, 2])
+
+
+def test_counterfactual_of_clipped_rows():
+    X, y = load_iris(return_X_y=True)
+    clf = ECSELClassifier().fit(X, y)
+    rows = X[[0, 120]].copy()
+    rows[:, 2] = [-1e4, 1e4]
+    now = clf.predict(rows)
+    for row, label in zip(rows, now, strict=True):
+        factor, value = clf.counterfactual(row[None], 2, target=label)
+        assert factor[0] == 1 and value[0] == row[2]
+    factor, value = clf.counterfactual(rows, 2)
+    assert np.isfinite(factor).any()
+    limit = np.where(rows[:, 2] > 0, 100.0, 0.1)  # what is multiplied
+    u = 1 + 9 * (value - clf.scale_min_[2]) / clf.scale_range_[2]
+    assert np.allclose(u, limit * factor, equal_nan=True)
+
+
+def test_counterfactual_values_that_no_float_holds():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, size=(80, 2))
+    y = X[:, 0] + 0.9 * X[:, 1] > 0.95
+    small = ECSELClassifier(l1=1e-3).fit(X, y).counterfactual(X, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf = ECSELClassifier(l1=1e-3).fit(X * 1.7e308, y)
+        factor, value = clf.counterfactual(X * 1.7e308, 0)
+    held = small.value * 1.7 < 1.797
+    assert 0 < held.sum() < np.isfinite(small.value).sum()
+    assert np.array_equal(np.isfinite(value), held)
+    assert np.array_equal(np.isfinite(factor), held)
+    assert np.allclose(value[held] / 1.7e308, small.value[held], rtol=1e-4)
+
+
+def test_default_names_of_features():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    bare = ECSELClassifier().fit(X.to_numpy(), y)
+    a, b = (bare.counterfactual(X.to_numpy(), f) for f in ("x2", 2))
+    assert np.array_equal(a.value, b.value, equal_nan=True)
+    named = ECSELClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="none of the column names: sepal length"):
+        named.counterfactual(X, "x2")
+
+
+def test_a_baseline_with_names_is_put_in_order():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    clf = ECSELClassifier(l1=1e-3).fit(X, y)
+    row = X.iloc[70]
+    expected = clf.attribute(X, baseline=row.to_numpy())
+    other = row[row.index[::-1]]
+    for same in (
+        row,
+        other,
+        other.to_frame().T,
+        X.iloc[[70]],
+        row.to_numpy()[None],
+        row.reset_index(drop=True),
+        row.tolist(),
+        tuple(row),
+    ):
+        assert np.array_equal(clf.attribute(X, baseline=same), expected)
+    for wrong in (row.rename({row.index[0]: "age"}), row.iloc[[0, 1, 2, 2]]):
+        with pytest.raises(ValueError, match="baseline must have the names"):
+            clf.attribute(X, baseline=wrong)
+    bare = ECSELClassifier(l1=1e-3, clip=False).fit(X.to_numpy(), y)
+    assert np.array_equal(bare.attribute(X.to_numpy(), baseline=row), expected)
+    with pytest.raises(ValueError, match=r"^baseline holds -1000 in row 0, column 1"):
+        bare.attribute(X.to_numpy(), baseline=[5.0, -1000.0, 4.0, 1.0])
+
+
+@pytest.mark.parametrize("label", [[0, 1], np.array([0]), (1,)])
+def test_labels_are_no_arrays(label):
+    X, y = load_iris(return_X_y=True)
+    clf = ECSELClassifier().fit(X, y)
+    for call in (
+        lambda: clf.boundary_sensitivity(X, label, 1),
+        lambda: clf.boundary_sensitivity(X, 1, label),
+        lambda: clf.counterfactual(X, 0, target=label),
+    ):
+        with pytest.raises(TypeError, match="must be one label of classes_"):
+            call()
+
+
+def test_names_and_precision_have_types():
+    X, y = load_iris(return_X_y=True)
+    clf = ECSELClassifier().fit(X, y)
+    for call in (clf.formula, clf.to_latex, clf.to_sympy):
+        with pytest.raises(TypeError, match="feature_names must be a list"):
+            call(feature_names="abcd")
+    for call in (clf.formula, clf.to_latex):
+        with pytest.raises(TypeError, match="precision must be a whole number"):
+            call(precision=2.5)
+
+
 def test_features_by_name_and_frames():
     pandas = pytest.importorskip("pandas")
     X, y = load_iris(return_X_y=True, as_frame=True)
@@ -722,12 +979,59 @@ def test_weights_in_batches():
     assert batches.loss_ == pytest.approx(full.loss_, rel=0.02)
 
 
-def test_adam_refuses_an_absurd_step():
-    X, y = two_blobs(200)
-    with pytest.raises(ValueError, match="learning_rate"):
-        ECSELClassifier(
-            solver="adam", learning_rate=1e10, random_state=0, max_iter=3
-        ).fit(X, y)
+@pytest.mark.parametrize("learning_rate", [0.5, 1.0, 1e3, 1e6])
+def test_adam_recovers_from_any_step(learning_rate):
+    X, y = load_breast_cancer(return_X_y=True)
+    params = {"solver": "adam", "learning_rate": learning_rate, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clf = ECSELClassifier(max_iter=100, **params).fit(X, y)
+    assert clf.loss_ <= 1.01 * ECSELClassifier().fit(X, y).loss_
+
+
+def test_steps_that_diverge_are_divided():
+    """Proximal Adam by itself ends below the start, from any step."""
+    import torch
+
+    from skmethods.symbolic import _logistic, _proximal
+
+    X, y = load_breast_cancer(return_X_y=True)
+    L = logs(ECSELClassifier().fit(X, y), X)
+    L -= L.mean(axis=0)
+    loss = _logistic.SignomialLoss(L, y, np.ones(len(y)), 2, 1e-4)
+    start = _logistic.signomials_like(*_logistic.linear_start(loss), L, 2)
+    how = {"l1": 0.01, "l2": 1e-4, "fit_intercept": True, "max_iter": 200, "tol": 1e-6}
+    for learning_rate in (1.0, 1e4):
+        found, *_ = _proximal.proximal_adam(
+            L,
+            y,
+            np.ones(len(y)),
+            start,
+            batch_size=64,
+            learning_rate=learning_rate,
+            generator=torch.Generator().manual_seed(0),
+            device=torch.device("cpu"),
+            callback=lambda parameters, value: False,
+            **how,
+        )
+        value = _logistic.penalised(loss, found, 0.01)
+        assert value < 0.9 * _logistic.penalised(loss, start, 0.01)
+
+
+def test_adam_keeps_the_start_when_no_epoch_is_better():
+    X, y = load_breast_cancer(return_X_y=True)
+    clf = ECSELClassifier(solver="adam", learning_rate=1e10, random_state=0, max_iter=3)
+    with pytest.warns(ConvergenceWarning, match="No epoch .* which is kept") as caught:
+        clf.fit(X, y)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert clf.score(X, y) > 0.95
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_batches_of_one_row():
+    X, y = data(3)
+    clf = ECSELClassifier(solver="adam", batch_size=1, max_iter=5, random_state=0)
+    assert clf.fit(X, y).score(X, y) > 0.9
 
 
 ADAM = ECSELClassifier(

@@ -246,3 +246,43 @@ def test_a_feature_without_exponents_changes_nothing():
         a[None], np.zeros((3, 2)), b, np.array([-9.0]), np.array([9.0])
     )
     assert np.isnan(ours).all()
+
+
+def test_counterfactuals_of_terms_near_the_end_of_floats():
+    """Rows multiplied with a number have the same ties."""
+    rng = np.random.default_rng(0)
+    terms, rates = rng.normal(size=(30, 3, 2)), 40 * rng.normal(size=(3, 2))
+    intercept = rng.normal(size=3)
+    low, high = np.full(30, -4.0), np.full(30, 5.0)
+    plain = ex.counterfactual_scaling(terms, rates, intercept, low, high)
+    with np.errstate(over="raise", invalid="raise"):
+        huge = ex.counterfactual_scaling(
+            terms * 1e260, rates, intercept * 1e260, low, high
+        )
+    assert np.isfinite(plain).sum() > 10
+    assert np.allclose(huge, plain, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def test_attribution_of_limited_terms_sums_to_the_difference():
+    L, B, a, _ = signomials(n=50)
+    base = np.random.default_rng(9).normal(size=(1, 4))
+    reach = np.full((3, 2), 0.5)
+
+    def limited(L):
+        argument = np.einsum("ckj,nj->nck", B, L)
+        return argument, a * np.exp(np.minimum(argument, reach))
+
+    argument, terms = limited(L)
+    base_argument, base_terms = limited(base)
+    beyond = argument > reach
+    assert 5 < beyond.sum() < beyond.size - 5 and (base_argument > reach).any()
+    shares = ex.path_attribution(terms, base_terms[0], B, L - base, argument, reach)
+    gap = terms.sum(axis=2) - base_terms.sum(axis=2)
+    assert np.abs(shares.sum(axis=2) - gap).max() < 1e-10
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    integral = 0.0
+    for t, w in zip((nodes + 1) / 2, weights / 2, strict=True):
+        argument, terms = limited(base + t * (L - base))
+        moving = np.where(argument > reach, 0.0, terms)
+        integral = integral + w * ex.log_gradient(moving, B)
+    assert np.allclose(shares, integral * (L - base)[:, None], atol=2e-2)

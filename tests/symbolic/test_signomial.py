@@ -8,6 +8,8 @@ from skmethods.symbolic._signomial import (
     PositiveMap,
     check_names,
     check_precision,
+    latex_name,
+    sympy_signomial,
     write_signomial,
 )
 
@@ -86,3 +88,44 @@ def test_names_are_a_list_of_different_strings():
         check_names(["u", "u"], 2)
     with pytest.raises(ValueError, match="empty name, ' '"):
         check_names(["a", " "], 2)
+
+
+def test_latex_keeps_the_spaces_of_names():
+    assert latex_name("mean concave points") == r"\mathrm{mean\ concave\ points}"
+    assert latex_name("x12") == "x_{12}" and latex_name("a_b") == r"\mathrm{a\_b}"
+
+
+def test_sympy_of_many_columns_is_one_product():
+    """The cost is that of the factors: no partial product is built."""
+    sympy = pytest.importorskip("sympy")
+    made = []
+
+    class Counting:
+        """sympy, which notes how many factors each product has."""
+
+        Integer, Float, Rational = sympy.Integer, sympy.Float, sympy.Rational
+        Add = sympy.Add
+
+        @staticmethod
+        def Mul(*factors):
+            made.append(len(factors))
+            return sympy.Mul(*factors)
+
+    rng = np.random.default_rng(0)
+    symbols = sympy.symbols("x0:60")
+    exponents = rng.normal(size=(2, 60))
+    expr = sympy_signomial(
+        Counting, exponents, np.array([2.0, -0.5]), 1.5, bases=symbols
+    )
+    assert made == [61, 61]
+    x = rng.uniform(0.5, 2, size=60)
+    value = 1.5 + 2.0 * np.prod(x ** exponents[0]) - 0.5 * np.prod(x ** exponents[1])
+    found = expr.subs(dict(zip(symbols, x, strict=True)))
+    assert float(found) == pytest.approx(value, rel=1e-9)
+    slope = float(sympy.diff(expr, symbols[3]).subs(dict(zip(symbols, x, strict=True))))
+    h = np.eye(60)[3] * 1e-6
+
+    def at(x):
+        return 2.0 * np.prod(x ** exponents[0]) - 0.5 * np.prod(x ** exponents[1])
+
+    assert slope == pytest.approx((at(x + h) - at(x - h)) / 2e-6, rel=1e-5)
