@@ -57,6 +57,7 @@ class Problem:
         L = np.maximum(L, np.where(np.isfinite(least), least, 0.0) - _BELOW)
         self.center = np.average(L, axis=0, weights=weight)
         L -= self.center
+        lower = np.where(whole & self._zeros, np.maximum(lower, 0.0), lower)
         lower = np.where(whole, np.ceil(lower), lower)
         upper = np.where(whole, np.floor(upper), upper)
         idle = constant | repeated_columns(X, lower, upper)

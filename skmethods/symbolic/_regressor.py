@@ -10,18 +10,17 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .._lazy import require
 from .._pickle import VersionedPickleMixin
 from .._validation import (
     FitProgress,
     Interval,
     StrOptions,
-    check_is_fitted,
     check_row_counts,
     check_table,
     check_weights,
     fit_context,
 )
+from ._explained_law import ExplainedLaw
 from ._growth import Budget, constant_law, finish, search
 from ._lattice import exponent_errors
 from ._problem import (
@@ -33,13 +32,7 @@ from ._problem import (
 from ._signomial import (
     PositiveMap,
     check_feature_range,
-    check_names,
-    check_precision,
     evaluate_signomial,
-    latex_name,
-    latex_signomial,
-    sympy_signomial,
-    write_signomial,
 )
 
 #: The box of the exponents when the user gives none.
@@ -49,7 +42,11 @@ _ROWS = 65_536
 
 
 class ECSELRegressor(
-    VersionedPickleMixin, CallbackSupportMixin, RegressorMixin, BaseEstimator
+    ExplainedLaw,
+    VersionedPickleMixin,
+    CallbackSupportMixin,
+    RegressorMixin,
+    BaseEstimator,
 ):
     """A law in data: a sum of few power laws, found by its description length.
 
@@ -130,6 +127,10 @@ class ECSELRegressor(
     candidates_ : list of str
         The laws that were weighed, with numbers in full precision, for each number of
         terms and in variants from all-rounded to real-valued; the simplest first.
+    baseline_ : ndarray of shape (n_features,)
+        The geometric mean of the (mapped) training rows, in the units of X; the default
+        of ``attribute``. NaN for columns with zero or negative values that are taken as
+        they are.
     n_iter_ : int
         Steps taken.
     n_features_in_ : int
@@ -275,6 +276,7 @@ class ECSELRegressor(
         self._clips = self.clip
         self._names = self._formula_names()
         U = X if self._map is None else self._map(X)
+        self._baseline = _geometric_mean(X, U, weight, self._map)
         if not y.any():
             B = np.clip(np.zeros((1, X.shape[1])), lower, upper)
             found = [(B, np.zeros(1), np.ones(B.shape, bool), np.full(B.shape, np.nan))]
@@ -366,12 +368,14 @@ class ECSELRegressor(
         # Constant columns get exponent 0, and decide nothing.
         bad = self._not_positive & ~(constant_columns(X) & (lower <= 0) & (upper >= 0))
         if self.signed:
-            empty = bad & (np.ceil(lower) > np.floor(upper))
+            least = np.where((X == 0).any(axis=0), np.maximum(lower, 0), lower)
+            empty = bad & (np.ceil(least) > np.floor(upper))
             if empty.any():
                 raise ValueError(
-                    f"{self._columns(empty)} zero or negative values, so that signed="
-                    "True takes integer powers only, but exponent_bounds hold no "
-                    "integer there. Widen the bounds, or use signed=False."
+                    f"In X, {self._columns(empty)} zero or negative values, so that "
+                    "signed=True takes integer powers only (of zeros: from 0 on), but "
+                    "exponent_bounds hold none there. Widen the bounds, or use "
+                    "signed=False."
                 )
             return None
         if self.positive == "raw" and bad.any():
@@ -381,7 +385,13 @@ class ECSELRegressor(
                 "for integer exponents of them."
             )
         if self.positive == "map" or bad.any():
-            return PositiveMap.fit(X, feature_range)
+            found = PositiveMap.fit(X, feature_range)
+            if not np.isfinite(found.span).all():
+                far = self._columns(~np.isfinite(found.span))
+                raise ValueError(
+                    f"In X, {far} a range beyond the largest float. Rescale X."
+                )
+            return found
         return None
 
     def _columns(self, mask):
@@ -462,6 +472,7 @@ class ECSELRegressor(
             "noise_": noise,
             "mdl_path_": {name: np.array(values) for name, values in path.items()},
             "_found": [(e, c) for e, c, *_ in found],
+            "baseline_": self._baseline,
             "_map": self._map,
             "_not_positive": self._not_positive,
             "_clips": self._clips,
@@ -488,22 +499,8 @@ class ECSELRegressor(
             ``clip=False``, where a mapped column leaves the range it was mapped from
             so far that its image is not positive.
         """
-        check_is_fitted(self, "coef_")
-        X = check_table(self, X, reset=False, dtype=np.float64)
-        U = X if self._map is None else self._map.positive(X, self._clips)
+        U = self._mapped(X)
         used = (self.exponents_ != 0).any(axis=0)
-        real = (self.exponents_ != np.round(self.exponents_)).any(axis=0)
-        below = (self.exponents_ < 0).any(axis=0)
-        for bad, what in (
-            (
-                (U < 0).any(axis=0) & real,
-                "negative values, of which the formula takes a "
-                "power that is not an integer",
-            ),
-            ((U == 0).any(axis=0) & below, "zeros, by which the formula divides"),
-        ):
-            if bad.any():
-                raise ValueError(f"In X, {self._columns(bad)} {what}.")
         out = np.concatenate(
             [
                 evaluate_signomial(
@@ -512,97 +509,20 @@ class ECSELRegressor(
                 for i in range(0, len(U), _ROWS)
             ]
         )
-        if not np.isfinite(out).all():
-            row = int(np.flatnonzero(~np.isfinite(out))[0])
-            raise ValueError(
-                f"The value of the formula at row {row} of X is beyond the largest "
-                "float. That row is too far outside the training range."
-            )
+        self._check_values(out)
         return out
 
-    @property
-    def candidates_(self):
-        """The laws that the search weighed, as text; the simplest first."""
-        check_is_fitted(self, "coef_")
-        return [self._write(e, c, self._names, None) for e, c in self._found]
 
-    def _write(self, exponents, coef, names, precision):
-        bases = names if self._map is None else self._map.write(names, precision)
-        return write_signomial(exponents, coef, names=bases, precision=precision)
-
-    def _check_names(self, feature_names):
-        if feature_names is None:
-            return self._names
-        return check_names(feature_names, self.n_features_in_)
-
-    def formula(self, feature_names=None, precision=3):
-        """The law as plain text that a calculator or a parser reads.
-
-        Parameters
-        ----------
-        feature_names : sequence of str, default=None
-            What to call the columns. None takes the names seen in ``fit`` where all
-            are identifiers, else ``x0, x1, ...``.
-        precision : int, default=3
-            Significant digits of the numbers. None writes them such that reading
-            them gives the same floats.
-
-        Returns
-        -------
-        str
-        """
-        check_is_fitted(self, "coef_")
-        names, precision = self._check_names(feature_names), check_precision(precision)
-        return self._write(self.exponents_, self.coef_, names, precision)
-
-    def to_latex(self, feature_names=None, precision=3):
-        """The law in LaTeX, without dollar signs.
-
-        Parameters
-        ----------
-        feature_names : sequence of str, default=None
-            As in ``formula``; plain names, not LaTeX.
-        precision : int, default=3
-            Significant digits of the numbers; None writes all that they have.
-
-        Returns
-        -------
-        str
-        """
-        check_is_fitted(self, "coef_")
-        bases = [latex_name(name) for name in self._check_names(feature_names)]
-        precision = check_precision(precision)
-        if self._map is not None:
-            bases = self._map.write_latex(bases, precision)
-        return latex_signomial(
-            self.exponents_, self.coef_, bases=bases, precision=precision
-        )
-
-    def to_sympy(self):
-        """The law as a sympy expression; fractions in the exponents are exact.
-
-        Returns
-        -------
-        sympy.Expr
-            In symbols with the names of the columns; those that were positive in
-            ``fit`` are declared positive.
-
-        Raises
-        ------
-        ImportError
-            Where sympy, an optional package, is not installed.
-        """
-        check_is_fitted(self, "coef_")
-        sympy = require("sympy", extra="symbolic", for_="ECSELRegressor.to_sympy")
-        positive = np.zeros(self.n_features_in_, bool)
-        if self._map is None:
-            positive = ~self._not_positive
-        symbols = [
-            sympy.Symbol(name, **({"positive": True} if p else {"real": True}))
-            for name, p in zip(self._names, positive, strict=True)
-        ]
-        bases = symbols if self._map is None else self._map.to_sympy(sympy, symbols)
-        return sympy_signomial(sympy, self.exponents_, self.coef_, bases=bases)
+def _geometric_mean(X, U, weight, positive_map):
+    """Of each column, in its own units; NaN where it has none."""
+    with np.errstate(all="ignore"):
+        mean = np.exp(np.average(np.log(U), axis=0, weights=weight / weight.max()))
+    mean = np.where((U > 0).all(axis=0), mean, np.nan)
+    constant = constant_columns(X)
+    if positive_map is None:
+        return np.where(constant, X[0], mean)
+    inverse = positive_map.minimum + (mean - positive_map.low) / positive_map.slope
+    return np.where(constant, X[0], inverse)
 
 
 def _unwritable(U, y, positive_map):

@@ -232,7 +232,13 @@ def term_values(L, exponents, coef, limit=60.0):
 
 
 def evaluate_signomial(U, exponents, coef):
-    """The value of a signomial at each row, without its map and its intercept.
+    """The value at each row: the sum of ``evaluate_terms``."""
+    with np.errstate(all="ignore"):
+        return evaluate_terms(U, exponents, coef).sum(axis=1)
+
+
+def evaluate_terms(U, exponents, coef):
+    """The terms of a signomial at each row, without its map and its intercept.
 
     In logarithms, so that factors beyond the range of floats may cancel.
 
@@ -246,8 +252,8 @@ def evaluate_signomial(U, exponents, coef):
 
     Returns
     -------
-    ndarray of shape (n_samples,)
-        Infinite or NaN beyond the range of floats.
+    ndarray of shape (n_samples, n_terms)
+        Infinite beyond the range of floats.
     """
     signs = 1.0
     negative, zero = U < 0, U == 0
@@ -259,8 +265,7 @@ def evaluate_signomial(U, exponents, coef):
         signs = signs * (zero.astype(float) @ (exponents > 0).T == 0)
     with np.errstate(all="ignore"):
         log_coef = np.log(np.abs(coef))  # -inf for 0
-        terms = signs * np.sign(coef) * np.exp(size @ exponents.T + log_coef)
-        return terms.sum(axis=1)
+        return signs * np.sign(coef) * np.exp(size @ exponents.T + log_coef)
 
 
 def as_fraction(exponent):

@@ -179,10 +179,27 @@ def test_scaling_the_target():
 
 def test_extreme_inputs():
     X, y = rows([[1, -1]], [3.0])
-    model = fit(X * [1e300, 1e-300], y)  # the coefficient would be 3e-600
-    assert np.isfinite(model.coef_).all() and np.isfinite(model.exponents_).all()
     assert_law(fit(X * 1e300, y), [[1, -1]], [3.0])
     assert_law(fit(X * 1e-300, y), [[1, -1]], [3.0])
+    with pytest.raises(ValueError, match=r"beyond the range of floats.*Rescale X"):
+        fit(X * [1e300, 1e-300], y)  # the coefficient would be 3e-600
+
+
+@pytest.mark.parametrize("loss", ["auto", "log"])
+def test_extreme_scales_with_noise(loss):
+    """Found where floats hold the coefficients, else an error; never a constant."""
+    E, c = [[1, 2, 0], [0, 0, 1]], np.array([2.0, 1.0])
+    X, y = rows(E, c)
+    y = y * (1 + 0.01 * np.random.default_rng(1).standard_normal(200))
+    with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+        warnings.simplefilter("error")
+        for unit in (1e300, 1e-300):
+            assert_law(fit(X, y * unit, loss=loss), E, c * unit, rtol=0.05)
+            with pytest.raises(ValueError, match="Rescale"):
+                fit(X * unit, y, loss=loss)
+        assert_law(fit(X * 1e100, y, loss=loss), E, c * [1e-300, 1e-100], rtol=0.05)
+        with pytest.raises(ValueError, match="Rescale"):
+            fit(X, y * 1e-310, loss=loss)
 
 
 def test_order_of_columns():
@@ -221,7 +238,7 @@ def test_exponent_bounds(exponents):
     assert (model.exponents_ >= bounds[0]).all()
     assert (model.exponents_ <= bounds[1]).all()
     assert fit(X, y, exponents=exponents).exponents_.max() > 1.3
-    narrow = fit(X, y, exponents=exponents, exponent_bounds=(0, 1))
+    narrow = fit(X, y, exponents=exponents, exponent_bounds=np.array([0, 1]))
     assert narrow.exponents_.min() >= 0 and narrow.exponents_.max() <= 1
     fixed = fit(X, y, exponents=exponents, exponent_bounds=(1, 1), max_terms=1)
     np.testing.assert_array_equal(fixed.exponents_, [[1, 1, 1]])
@@ -232,7 +249,7 @@ def test_exponent_bounds(exponents):
 )
 def test_bad_exponent_bounds(bounds):
     X, y = rows([[1, 0, 0]], [1])
-    with pytest.raises(ValueError, match="exponent_bounds"):
+    with pytest.raises(ValueError, match=r"exponent_bounds.*finite.*large number"):
         fit(X, y, exponent_bounds=bounds)
 
 
@@ -264,7 +281,7 @@ def test_positive_and_the_map_in_the_formula():
     assert_law(model, [[1, -1]], [2.0])
     value = eval(model.formula(precision=None), {"x0": X[7, 0], "x1": X[7, 1]})
     assert value == pytest.approx(y[7], rel=1e-12)
-    with pytest.raises(ValueError, match=r"positive='raw'.*0, 1"):
+    with pytest.raises(ValueError, match=r"positive='raw'.*columns 0, 1 have"):
         fit(X, y, positive="raw")
     X, y = rows([[1, 1]], [1.0])
     assert_law(fit(X, y, positive="raw"), [[1, 1]], [1.0])
@@ -321,9 +338,9 @@ def test_signed_leaves_positive_columns_their_real_powers():
 def test_predicting_where_the_formula_has_no_value():
     X, y = rows([[1.37, -1, 2]], [1.0])
     model = fit(X, y)
-    with pytest.raises(ValueError, match="column 0 negative"):
+    with pytest.raises(ValueError, match="column 0 has negative"):
         model.predict([[-1.0, 1, 1]])
-    with pytest.raises(ValueError, match="column 1 zeros"):
+    with pytest.raises(ValueError, match="column 1 has zeros"):
         model.predict([[1.0, 0, 1]])
     with pytest.raises(ValueError, match=r"row 1 .*largest"):
         model.predict([[1.0, 1, 1], [1e300, 1e-300, 1e300]])
@@ -335,6 +352,8 @@ def test_no_law_is_a_constant():
     X, y = rows([[1, 1]], [1.0])
     constant = fit(X, np.full(200, -4.0))
     assert_law(constant, [[0, 0]], [-4.0])
+    nearest = fit(X, np.full(200, 3.0), exponent_bounds=([1, -3], [2, -0.5]))
+    np.testing.assert_array_equal(nearest.exponents_, [[1, -0.5]])
     zero = fit(X, np.zeros(200))
     assert zero.formula() == "0"
     np.testing.assert_array_equal(zero.predict(X), np.zeros(200))
@@ -461,6 +480,8 @@ def test_max_iter():
     with pytest.warns(ConvergenceWarning, match="max_iter=5"):
         short = fit(X, y, max_iter=5)
     assert short.n_iter_ == 5
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        fit(X, y, max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fit(X, y).n_iter_ > 5
@@ -547,3 +568,255 @@ def test_many_narrow_columns():
             y = np.exp(t @ rng.uniform(-4, 4, m))
             X = (1 + width * t) * 10.0 ** rng.uniform(-3, 4, m)
             assert np.isfinite(fit(X, y, n_init=3).predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"exponents": "real"},
+        {"exponents": "real", "l1": 0.01},
+        {"exponents": "real", "exponent_bounds": (0.2, 1.8)},
+        {"exponents": "rational", "exponent_bounds": (-0.5, 2.5)},
+        {"loss": "log"},
+    ],
+)
+def test_signed_columns_have_integer_exponents(params):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-3, 3, (200, 2)), rng.uniform(1, 5, 200)])
+    y = X[:, 0] * X[:, 1] ** 2 * X[:, 2] ** 0.7 + 0.01 * rng.standard_normal(200)
+    if params.get("loss") == "log":
+        y = X[:, 1] ** 2 * X[:, 2] ** 0.7 * (1 + 0.01 * rng.standard_normal(200))
+    model = fit(X, y, signed=True, **params)
+    whole = model.exponents_[:, :2]
+    np.testing.assert_array_equal(whole, np.round(whole))
+    assert np.isfinite(model.predict(X)).all()
+    if params == {"exponents": "real"}:
+        np.testing.assert_allclose(model.exponents_[0], [1, 2, 0.7], atol=0.01)
+        np.testing.assert_array_equal(model.is_rational_[0], [True, True, False])
+
+
+def test_signed_needs_an_integer_in_the_box():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-3, 3, 50), rng.uniform(1, 5, 50)])
+    y = X[:, 0] * X[:, 1]
+    with pytest.raises(ValueError, match=r"column 0 has.*exponent_bounds"):
+        fit(X, y, signed=True, exponent_bounds=(0.2, 0.8))
+    X[0, 0] = 0
+    with pytest.raises(ValueError, match=r"column 0 has.*exponent_bounds"):
+        fit(X, y, signed=True, exponent_bounds=(-2, -1))
+
+
+def test_l1_with_many_rows():
+    """The numbers of all rows are penalised too."""
+    X, y = rows([[1.5, 0, -0.7]], [3.0], n=6000, noise=0.02)
+    options = {"exponents": "real", "max_terms": 1}
+    plain, sparse = fit(X, y, **options), fit(X, y, l1=0.01, **options)
+    assert sparse.exponents_[0, 1] == 0
+    assert np.abs(sparse.exponents_).sum() < np.abs(plain.exponents_).sum() - 0.01
+
+
+@pytest.mark.parametrize("seed", [9, 0, 1])
+def test_weights_are_repeated_rows_in_any_order(seed):
+    """To the last bit, whatever the description lengths of near ties."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(40, 300))
+    X = rng.uniform(1, 5, (n, 3))
+    y = 3 * X[:, 0] ** 1.37 / X[:, 1] ** 2 * (1 + 0.01 * rng.standard_normal(n))
+    y += X[:, 2]
+    w = rng.integers(0, 4, n)
+    order = rng.permutation(w.sum())
+    one = fit(X, y, w)
+    other = fit(np.repeat(X, w, axis=0)[order], np.repeat(y, w)[order])
+    assert one.candidates_ == other.candidates_
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    np.testing.assert_array_equal(one.exponent_stderr_, other.exponent_stderr_)
+    with pytest.raises(ValueError, match="sample_weight sums"):
+        fit(X, y, np.full(n, 1e20))
+
+
+def law_of_three(seed=0):
+    X = np.random.default_rng(seed).uniform(1, 5, (200, 3))
+    return X, 2 * X[:, 0] * X[:, 1] ** 2 + X[:, 2]
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.7])
+def test_repeated_columns_are_searched_once(factor):
+    X, y = law_of_three()
+    model = fit(np.column_stack([X, factor * X[:, :2]]), y)
+    assert_law(model, [[1, 2, 0, 0, 0], [0, 0, 1, 0, 0]], [2, 1])
+    # Where the first one may not have the exponent, the second one does.
+    bounds = ([-2] * 5, [0, 2, 2, 2, 2])
+    model = fit(np.column_stack([X, X[:, :2]]), y, exponent_bounds=bounds)
+    assert_law(model, [[0, 2, 0, 1, 0], [0, 0, 1, 0, 0]], [2, 1])
+
+
+def test_powers_of_columns_do_not_lengthen_the_law():
+    X, y = law_of_three()
+    model = fit(np.column_stack([X, X[:, 0] ** 2]), y)
+    assert_law(model, [[1, 2, 0, 0], [0, 0, 1, 0]], [2, 1])
+
+
+def test_many_decades_with_proportional_noise():
+    X = 10 ** np.random.default_rng(0).uniform(-8, 8, (300, 2))
+    y = X[:, 0] * np.sqrt(X[:, 1]) + 2 * X[:, 0]
+    y *= 1 + 0.01 * np.random.default_rng(1).standard_normal(300)
+    model = fit(X, y)
+    assert_law(model, [[1, 0.5], [1, 0]], [1, 2], rtol=0.01)
+    assert model.noise_ == "proportional"
+
+
+@pytest.mark.parametrize("value", [0.0, -2.0])
+def test_constant_columns_do_not_decide_about_the_map(value):
+    X, y = law_of_three()
+    X = np.column_stack([X, np.full(200, value)])
+    for positive in ("auto", "raw"):
+        model = fit(X, y, positive=positive)
+        assert_law(model, [[1, 2, 0, 0], [0, 0, 1, 0]], [2, 1])
+        np.testing.assert_allclose(model.predict(X), y)
+    assert_law(fit(X, y, signed=True), [[1, 2, 0, 0], [0, 0, 1, 0]], [2, 1])
+    with pytest.raises(ValueError, match="column 3 has"):
+        fit(X, y, positive="raw", exponent_bounds=(0.5, 2))
+
+
+def test_a_range_beyond_floats_is_refused():
+    X = np.array([[-1.7e308], [1.7e308], [0.0], [1.0]])
+    with pytest.raises(ValueError, match=r"column 0 has a range.*Rescale"):
+        fit(X, np.arange(4.0))
+
+
+def test_feature_range_as_an_array():
+    X, y = law_of_three()
+    one, other = (
+        fit(X, y, positive="map", max_terms=1, feature_range=r)
+        for r in ((1, 3), np.array([1, 3]))
+    )
+    assert one.formula() == other.formula() != fit(X, y, positive="map").formula()
+
+
+def test_texts_check_names_and_digits():
+    model = fit(*law_of_three())
+    for write in (model.formula, model.to_latex):
+        with pytest.raises(TypeError, match="precision"):
+            write(precision=2.5)
+        with pytest.raises(ValueError, match="precision"):
+            write(precision=0)
+        with pytest.raises(ValueError, match="more than once"):
+            write(["a", "a", "b"])
+        with pytest.raises(TypeError, match="feature_names"):
+            write("abc")
+
+
+def test_sympy_names():
+    sympy = pytest.importorskip("sympy")
+    model = fit(*law_of_three())
+    names = {s.name for s in model.to_sympy(["a", "b", "c"]).free_symbols}
+    assert names == {"a", "b", "c"}
+    a, b, c = sympy.symbols("a b c", positive=True)
+    value = model.to_sympy(["a", "b", "c"]).subs({a: 2, b: 3, c: 5})
+    assert float(value) == pytest.approx(41)
+    with pytest.raises(ValueError, match="feature_names"):
+        model.to_sympy(["a"])
+
+
+# -- explanations ----------------------------------------------------------------------
+
+
+def explained(kind):
+    """Models that are no exact law: raw, mapped and signed columns."""
+    rng = np.random.default_rng(3)
+    X, y = law_of_three()
+    y = y + 0.1 * rng.standard_normal(200)
+    if kind == "signed":
+        X = X * [1, -1, 1]
+        y = 2 * X[:, 0] ** 1.3 * X[:, 1] ** 2 - X[:, 1] + 0.1 * rng.standard_normal(200)
+    params = {"map": {"positive": "map"}, "signed": {"signed": True}}
+    return X, fit(X, y, **params.get(kind, {}))
+
+
+@pytest.mark.parametrize("kind", ["raw", "map", "signed"])
+def test_log_gradient_and_elasticity_by_finite_differences(kind):
+    X, model = explained(kind)
+    X = X[:20]
+    gradient, elasticity = model.log_gradient(X), model.elasticity(X)
+    h = 1e-6
+    for j in range(3):
+        # A step of log u, in the units of X.
+        if kind == "map":
+            u, slope = model._map(X)[:, j], model._map.slope[j]
+            step = h * u / slope
+        else:
+            step = h * X[:, j]
+        move = step[:, None] * np.eye(3)[j]
+        by_hand = (model.predict(X + move) - model.predict(X - move)) / (2 * h)
+        np.testing.assert_allclose(gradient[:, j], by_hand, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(elasticity * model.predict(X)[:, None], gradient)
+
+
+@pytest.mark.parametrize("kind", ["raw", "map"])
+def test_attributions_sum_to_the_difference(kind):
+    X, model = explained(kind)
+    shares = model.attribute(X)
+    base = model.predict(model.baseline_[None])
+    np.testing.assert_allclose(shares.sum(axis=1), model.predict(X) - base, atol=1e-9)
+    shares = model.attribute(X, baseline=X[3])
+    np.testing.assert_allclose(shares[3], 0, atol=1e-12)
+    base = model.predict(X[3:4])
+    np.testing.assert_allclose(shares.sum(axis=1), model.predict(X) - base, atol=1e-9)
+    # One integral by a sum over the path in logarithms.
+    U = X if kind == "raw" else model._map(X)
+    t = (np.arange(2000) + 0.5)[:, None] / 2000
+    path = np.exp((1 - t) * np.log(U[3]) + t * np.log(U[5]))
+    if kind == "map":
+        path = model._map.minimum + (path - model._map.low) / model._map.slope
+    by_hand = model.log_gradient(path).mean(axis=0) * np.log(U[5] / U[3])
+    np.testing.assert_allclose(shares[5], by_hand, rtol=1e-5, atol=1e-6)
+    first = model.attribute(X, baseline=X[3], kind="first_order")
+    gradient = model.log_gradient(X[3:4])
+    np.testing.assert_allclose(first, gradient * np.log(U / U[3]), atol=1e-9)
+
+
+def test_the_baseline_is_the_weighted_geometric_mean():
+    X, y = law_of_three()
+    w = np.arange(200) % 3
+    model = fit(X, y, w)
+    expected = np.exp(np.average(np.log(X), axis=0, weights=w))
+    np.testing.assert_allclose(model.baseline_, expected)
+    mapped = fit(X, y, w, positive="map")
+    expected = np.exp(np.average(np.log(mapped._map(X)), axis=0, weights=w))
+    np.testing.assert_allclose(mapped._map(mapped.baseline_), expected)
+
+
+def test_attribution_needs_logarithms():
+    X, model = explained("signed")
+    assert np.isnan(model.baseline_[1])
+    with pytest.raises(ValueError, match=r"X, column 1 has.*no logarithm"):
+        model.attribute(X)
+    with pytest.raises(ValueError, match=r"baseline, column 1 has.*no logarithm"):
+        model.attribute(np.abs(X))
+    ones = np.ones(3)
+    shares = model.attribute(np.abs(X), baseline=ones)
+    difference = model.predict(np.abs(X)) - model.predict(ones[None])
+    np.testing.assert_allclose(shares.sum(axis=1), difference)
+    for bad in ("median", [1.0, 2.0]):
+        with pytest.raises(ValueError, match="baseline"):
+            model.attribute(np.abs(X), baseline=bad)
+    with pytest.raises(ValueError, match="kind"):
+        model.attribute(np.abs(X), baseline=ones, kind="shapley")
+
+
+@pytest.mark.parametrize("kind", ["importance", "attribution", "response"])
+def test_the_display_takes_laws(kind):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    from skmethods.plotting import SignomialDisplay
+
+    X, model = explained("raw")
+    options = {"attribution": {"row": 3}, "response": {"feature": 1}}
+    shown = SignomialDisplay.from_estimator(
+        model, X, kind=kind, **options.get(kind, {})
+    )
+    if kind == "importance":
+        expected = np.abs(model.log_gradient(X)).mean(axis=0)
+        np.testing.assert_allclose(shown.data.size, expected)
+    if kind == "attribution":
+        np.testing.assert_allclose(shown.data.contributions, model.attribute(X)[3])
+    plt.close("all")
