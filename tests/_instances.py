@@ -271,9 +271,9 @@ def _entries():
         ),
         "ECSELClassifier": lambda cls: Entry(
             instances=[
-                cls(),
                 cls(l1=1e-3, max_iter=30),
                 cls(n_terms=3, l1=0.02, max_iter=30, refit_support=True),
+                cls(),
             ],
             make_data=two_blobs,
             parameters={

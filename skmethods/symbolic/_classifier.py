@@ -76,7 +76,11 @@ class ECSELClassifier(
         formula longer and rarely better.
     l1 : float, default=0.01
         Weight of the sum of absolute exponents beside the mean cross-entropy; the
-        larger, the fewer exponents. Try 0.001 to 0.03.
+        larger, the fewer exponents. Try 0.001 to 0.03 with the default
+        `feature_range`; exponents grow as its ``log(high / low)`` shrinks, so `l1` must
+        shrink with it. Beyond some value no exponent is left (``sparsity_`` is 1), and
+        the probabilities are the shares of the classes; there is no warning of it.
+        With 0 the model overfits: see Notes.
     l2 : float, default=1e-4
         ``l2 / 2`` times the sum of squared coefficients (of the terms divided by their
         geometric mean) is added too: classes that can be separated would drive the
@@ -84,11 +88,12 @@ class ECSELClassifier(
     feature_range : (float, float), default=(1, 10)
         The interval that each column is mapped to, ``0 < low < high``. The ratio
         ``high / low`` sets the curvature: near 1 the logarithms are linear in the
-        columns.
+        columns (see `l1`).
     clip : bool, default=True
         What to do with rows far outside the training range, read when predicting.
-        True limits the mapped value to ``[low / 10, 10 * high]``; False takes it as it
-        is and raises a ValueError where it is not positive, so has no logarithm.
+        True limits the mapped value to ``[low / 10, 10 * high]``, and everything below
+        explains the row at that limit; False takes it as it is and raises a ValueError
+        where it is not positive, so has no logarithm.
     fit_intercept : bool, default=True
         Whether each score has an intercept, which is not penalised.
     init : {"logistic", "random"}, default="logistic"
@@ -111,16 +116,20 @@ class ECSELClassifier(
     batch_size : int, default=1024
         Rows per step of "adam".
     learning_rate : float, default=0.05
-        Step of "adam", halved when an epoch brings no progress.
+        Step of "adam", halved when an epoch brings no progress, an eighth after one
+        that diverged. If no epoch ends below the start, the start is kept with a
+        ConvergenceWarning.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with `sample_weight`.
     refit_support : bool, default=False
         Optimise once more without the L1 penalty, over the exponents that it has left.
+        For reading sizes of exponents; probabilities get worse: see Notes.
     device : str, default="cpu"
         Where "adam" computes: "cpu", "cuda", "mps" or "auto". The fitted estimator
         needs no device.
     random_state : int, RandomState instance or None, default=None
-        Random starts and the order of the mini-batches.
+        Random starts and the order of the mini-batches. With None and neither of them
+        numpy's global generator is not drawn from.
     verbose : bool, default=False
         Print the loss after each iteration.
 
@@ -143,7 +152,8 @@ class ECSELClassifier(
         the default of ``attribute``.
     scale_min_, scale_range_ : ndarray of shape (n_features,)
         Smallest value and range of each training column, of which
-        ``u = low + (high - low) * (x - scale_min_) / scale_range_``.
+        ``u = low + (high - low) * (x - scale_min_) / scale_range_``. The range of a
+        constant column is given as 1.
     sparsity_ : float
         Number of exponents that are exactly zero over the number of all exponents.
     loss_ : float
@@ -175,7 +185,23 @@ class ECSELClassifier(
 
     Since only the exponents bear `l1`, a term can take small exponents and a large
     coefficient instead, and is then nearly linear in the logarithms; `l2` limits that.
-    The loss is not convex: see `n_init`.
+    The loss is not convex: see `n_init`. The model without exponents is always a
+    candidate, so that no fit has a larger loss than that.
+
+    Equal rows of a class are merged first: a weight of k and k copies of a row, in any
+    order, give the same model to the last bit.
+
+    The penalty is what keeps probabilities honest: `refit_support` and ``l1=0``
+    overfit. The log loss of five folds, default and refitted: breast cancer
+    0.076 and 0.742, wine 0.088 and 1.077, iris 0.097 and 0.173 (measured here with
+    ``cross_val_score(..., cv=5, scoring="neg_log_loss")``).
+
+    No term exceeds e^600 in size, about 1e260: a term at this limit is constant, for
+    ``decision_function`` as for every explanation but ``counterfactual``, which goes
+    on with the formula. A fit in which a training row reaches it, or ``coef_`` the
+    end of floats, ends with a ConvergenceWarning; that takes exponents of hundreds.
+    While fitting, terms are limited to e^30 times their coefficient at the centre;
+    ``loss_`` is that of the formula itself.
 
     Explanations are in terms of the mapped columns u, of which 1 % is more for a row
     high in the range than for one low in it. The model is worse than logistic
@@ -366,8 +392,12 @@ class ECSELClassifier(
             )
 
     def _random(self):
-        """The generator of the starts and batches; drawn from only if there are any."""
-        if self.solver == "lbfgs" and self.init == "logistic" and self.n_init == 1:
+        """The generator of the starts and batches.
+
+        numpy's global one is drawn from only if there are any.
+        """
+        plain = self.solver == "lbfgs" and self.init == "logistic" and self.n_init == 1
+        if plain and self.random_state is None:
             return None
         return np.random.RandomState(
             check_random_state(self.random_state).randint(2**31 - 1)

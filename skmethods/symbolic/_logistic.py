@@ -71,11 +71,12 @@ def merge_rows(X, codes, weight):
     order = np.argsort(rows.ravel(), kind="stable")
     table = table[order]
     new = np.ones(len(table), dtype=bool)
-    new[1:] = (table[1:, :-1] != table[:-1, :-1]).any(axis=1)
+    close = np.flatnonzero(table[1:, 0] == table[:-1, 0])
+    new[close + 1] = (table[close + 1, :-1] != table[close, :-1]).any(axis=1)
+    if new.all():
+        return table[:, :-2], codes[order], table[:, -1].copy(), order
     starts = np.flatnonzero(new)
-    weight = table[:, -1].copy()
-    if len(starts) < len(table):
-        weight = np.add.reduceat(weight, starts)
+    weight = np.add.reduceat(table[:, -1], starts)
     first = order[starts]
     return table[starts, :-2], codes[first], weight, first
 

@@ -341,19 +341,23 @@ def test_no_fit_is_worse_than_the_constant_model(params, n_classes, fit_intercep
 
 def test_global_generator_is_used_only_for_what_is_random():
     X, y = data(3)
-    for params, drawn in (
-        ({}, False),
-        ({"n_init": 2}, True),
-        ({"init": "random"}, True),
-        ({"solver": "adam"}, True),
-    ):
-        rng = np.random.RandomState(0)
-        clf = ECSELClassifier(random_state=rng, max_iter=5, **params)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            clf.fit(X, y)
-        same = rng.randint(2**31) == np.random.RandomState(0).randint(2**31)
-        assert same != drawn, params
+    before = np.random.get_state()
+    try:
+        for params, drawn in (
+            ({}, False),
+            ({"refit_support": True}, False),
+            ({"n_init": 2}, True),
+            ({"init": "random"}, True),
+            ({"solver": "adam"}, True),
+        ):
+            np.random.seed(0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                ECSELClassifier(max_iter=5, **params).fit(X, y)
+            same = np.random.randint(2**31) == np.random.RandomState(0).randint(2**31)
+            assert same != drawn, params
+    finally:
+        np.random.set_state(before)
 
 
 def test_booleans_are_the_integers_that_scikit_learn_takes_them_for():
