@@ -71,17 +71,21 @@ class ECSELRegressor(
         "squared" is least squares. "auto" is too, unless the noise is seen to be
         proportional to the law, as when everything is measured to some per cent: the
         squares are then those of the relative residuals, and ``noise_`` says so. "log"
-        compares logarithms, for strong multiplicative noise, and needs y > 0.
+        compares logarithms, for strong multiplicative noise, and needs y > 0. Outliers
+        pull at squares; remove them, or use "log", which is pulled at less.
     positive : {"auto", "raw", "map"}, default="auto"
         Powers need positive inputs. "raw" takes the columns as they are and refuses
         other ones; only so do exact laws come back. "map" maps each column affinely to
-        `feature_range`, and the formula contains the map. "auto" is raw if all X > 0.
+        `feature_range`, and the formula contains the map. "auto" is raw if all X > 0,
+        and else maps all columns, also the positive ones, without a warning. Constant
+        columns have no say in this.
     feature_range : (float, float), default=(1, 10)
         What columns are mapped to, if they are. The ratio of the two is how curved
         powers of a column can be: near 1 every law is almost linear.
     clip : bool, default=True
         Rows outside the training range may be mapped to negative numbers. True limits
-        the mapped columns to ``[low / 10, 10 * high]``; False refuses such rows when
+        the mapped columns to ``[low / 10, 10 * high]``, so that the prediction of such
+        a row differs from what ``formula`` gives for it; False refuses these rows when
         predicting. Raw columns are never limited.
     signed : bool, default=False
         Take columns with zero or negative values as they are, with integer exponents
@@ -89,7 +93,8 @@ class ECSELRegressor(
         of the exponents are odd. Suits polynomials.
     exponent_bounds : (lower, upper), default=None
         Bounds of the exponents, each a number or one for every feature. They hold for
-        the returned law, also after rounding. None is -12 to 12.
+        the returned law, also after rounding. They must be finite, a large number
+        stands for an open side. None is -12 to 12.
     l1 : float, default=0.0
         Only with ``exponents="real"``: times the sum of the magnitudes of the
         exponents, added to the mean squared residual over the mean square of y. Drives
@@ -113,7 +118,9 @@ class ECSELRegressor(
     coef_ : ndarray of float64 of shape (n_terms,)
         Of the terms, in the units of y and of X (or of the mapped columns).
     is_rational_ : ndarray of bool of shape (n_terms, n_features)
-        Which exponents were rounded to a fraction.
+        Which exponents were rounded to 0, an integer, a half or a third. Others that
+        are equal to a fraction to 1e-12, as 3/10 from rows without noise, are written
+        as one in the formula, but were fitted as real numbers.
     exponent_stderr_ : ndarray of float64 of shape (n_terms, n_features)
         Standard errors of the real exponents, given the form of the law; NaN for the
         rounded ones. They hold for noise of uneven size too (sandwich estimate).
@@ -164,8 +171,14 @@ class ECSELRegressor(
     When nothing better is found, when y is constant, or when there are fewer than
     ``n_features + 2`` distinct rows, the law is a constant, the mean of y (with
     exponents as near to 0 as `exponent_bounds` allow). Constant columns get exponent
-    0, or the bound nearest to it. Equal columns share an exponent in no particular
-    way; the description length gives it to one of them.
+    0, or the bound nearest to it, and so do columns that are an earlier one times a
+    factor, which could only share its exponents. Of other columns that are strongly
+    correlated, the description length chooses.
+
+    Where y is positive and its largest value more than 1e4 times the median, the search
+    starts from relative residuals (with ``loss="auto"``), since squares would be those
+    of a few rows. Equal rows are merged and the rows sorted first, so neither the order
+    of the rows nor weights in place of repeated rows make a difference.
 
     Of more than 5 000 rows, the form of the law is searched on so many, evenly taken;
     all of them then decide between the laws found, and fit their numbers.
@@ -490,6 +503,8 @@ class ECSELRegressor(
         Returns
         -------
         ndarray of shape (n_samples,)
+            With ``clip=True`` and mapped columns: for a row beyond the limits, the
+            formula at the limits, not at the row itself.
 
         Raises
         ------
