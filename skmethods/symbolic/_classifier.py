@@ -388,7 +388,7 @@ class ECSELClassifier(
                 "text of the formula may overflow. Use a larger l1, or a "
                 "feature_range with a smaller ratio.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _random(self):

@@ -423,12 +423,20 @@ def test_terms_at_their_limit():
     assert shares[1, 0, 0] / shares[1, 0, 1] == pytest.approx(400 * 2.1 / (-100 * 0.1))
 
 
-def test_a_formula_beyond_floats_is_announced():
+def test_a_formula_beyond_floats_is_announced(monkeypatch):
     X, y = data(2)
-    clf = ECSELClassifier(l1=1e-3, n_terms=1).fit(X, y)
-    clf.exponents_ = clf.exponents_ * 1e5
-    with pytest.warns(ConvergenceWarning, match="leaves the range of floats"):
-        clf._warn_of_the_limit(logs(clf, X) - clf._log_mean)
+    clf = ECSELClassifier(l1=1e-3).fit(X, y)
+    largest = np.log(np.abs(clf.terms(X))).max()
+    module = "skmethods.symbolic._classifier."
+    for name, value in (("FORMULA_LIMIT", largest - 1), ("_LARGEST_COEF", 0.1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module + name, value)
+            with pytest.warns(ConvergenceWarning, match="leaves the range") as caught:
+                clf.fit(X, y)
+            assert len(caught) == 1 and caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.fit(X, y)
 
 
 def test_class_weight():
