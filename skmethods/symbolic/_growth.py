@@ -42,9 +42,9 @@ def constant_law(setting):
 
 
 def spans_decades(setting):
-    """Whether the squares of y are those of a few rows, and its relative noise small.
+    """Whether y is positive and its largest values are far above all others.
 
-    Least squares would then see those rows only, whatever the noise.
+    Least squares would then see those few rows only, whatever the noise.
     """
     y = setting.base.y
     if setting.strict or setting.l1 or not (y > 0).all():

@@ -278,7 +278,9 @@ class ECSELRegressor(
         y = y.astype(np.float64)
         rng = check_random_state(self.random_state)
         keep = weight > 0
-        X, y, weight = merged_rows(X[keep], y[keep], weight[keep])
+        X, y, weight = X[keep], y[keep], weight[keep]
+        seen = X, y  # what callbacks are told
+        X, y, weight = merged_rows(X, y, weight)
         if self.loss == "log" and not (y > 0).all():
             raise ValueError(
                 "loss='log' compares logarithms and needs y > 0; the smallest y is "
@@ -295,7 +297,7 @@ class ECSELRegressor(
             found = [(B, np.zeros(1), np.ones(B.shape, bool), np.full(B.shape, np.nan))]
             path = {"n_terms": [1], "rss": [0.0], "mdl": [-np.inf]}
             attributes = self._attributes(found[0], found, path, "additive")
-            budget = self._steps(X, y, lambda: attributes | {"n_iter_": 1})
+            budget = self._steps(*seen, lambda: attributes | {"n_iter_": 1})
             budget()
         else:
             problem = Problem(
@@ -309,7 +311,7 @@ class ECSELRegressor(
                 l1=self.l1,
             )
             setting = problem.setting
-            budget = self._steps(X, y, lambda: self._laws_so_far(problem, budget))
+            budget = self._steps(*seen, lambda: self._laws_so_far(problem, budget))
             varies = y.max() > y.min()
             search(
                 setting,
