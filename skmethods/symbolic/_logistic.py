@@ -381,22 +381,35 @@ def minimise(
         if callback(unpack(intermediate_result.x), float(intermediate_result.fun)):
             raise StopIteration
 
-    with np.errstate(over="ignore", invalid="ignore"):  # of penalties near the limit
-        found = minimize(
-            objective,
-            v,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            callback=None if callback is None else report,
-            options={
-                "maxiter": max_iter,
-                "maxfun": 20 * max_iter + 100,
-                "maxcor": _MEMORY,
-                "gtol": tol,
-                "ftol": _FALL * tol,
-            },
-        )
+    def is_minimum(found):
+        """No entry of the projected gradient exceeds `tol`."""
+        slope = np.array(found.jac)
+        if bounds is not None:
+            slope[:n_split] = np.minimum(found.x[:n_split], slope[:n_split])
+        return np.abs(slope).max(initial=0) <= tol
+
+    n_iter, lowest, options = 0, np.inf, {"maxcor": _MEMORY, "gtol": tol}
+    options |= {"ftol": _FALL * tol, "maxfun": 20 * max_iter + 100}
+    while True:
+        with np.errstate(over="ignore", invalid="ignore"):  # of huge penalties
+            found = minimize(
+                objective,
+                v,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                callback=None if callback is None else report,
+                options=options | {"maxiter": max_iter - n_iter},
+            )
+        n_iter += int(found.nit)
+        # A tiny step can end it far from a minimum: then it starts there once more,
+        # without its memory, as long as that helps.
+        helped = lowest == np.inf or found.fun < lowest - 1e-10 * abs(lowest)
+        if found.status != 0 and found.status != 2:  # out of iterations, or stopped
+            break
+        if not helped or n_iter >= max_iter or is_minimum(found):
+            break
+        v, lowest = found.x, found.fun
     parameters = Parameters(*(np.array(a) for a in unpack(found.x)))
     # An infinite penalty can leave no number at all: nothing was found then.
     if not all(np.isfinite(a).all() for a in parameters):
@@ -404,7 +417,7 @@ def minimise(
     return Solution(
         parameters,
         penalised(loss, parameters, l1),
-        int(found.nit),
+        n_iter,
         int(found.status) != 1,
     )
 
