@@ -314,6 +314,7 @@ def _entries():
             instances=[
                 cls(max_terms=2, n_init=4, random_state=0),
                 cls(max_terms=2, n_init=4, exponents="real", random_state=0),
+                cls(random_state=0),
             ],
             make_data=line,
             parameters={
