@@ -227,7 +227,8 @@ def check_table(estimator, X, y=_NO_Y, *, reset, dtype=(np.float64, np.float32),
     dtype = list(dtype) if isinstance(dtype, tuple) else dtype
     # With dispatch on, scikit-learn would hand numpy input to its array-API paths,
     # which these estimators do not claim to support.
-    with config_context(array_api_dispatch=False):
+    # And its check of finite values adds them up, in which infinities may cancel.
+    with config_context(array_api_dispatch=False), np.errstate(invalid="ignore"):
         try:
             checked = validate_data(
                 estimator, X, reset=reset, dtype=dtype, order="C", **kw

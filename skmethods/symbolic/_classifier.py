@@ -32,12 +32,12 @@ from ._logistic import (
     constant_scores,
     constant_terms_joined,
     linear_start,
-    merge_rows,
     minimise,
     penalised,
     random_start,
     signomials_like,
 )
+from ._rows import merge_rows
 from ._signomial import PositiveMap, check_feature_range
 
 #: Coefficients in terms of the mapped columns lie within e to the power of this.

@@ -151,28 +151,6 @@ def repeated_columns(X, lower, upper):
     return repeated
 
 
-def merged_rows(X, y, weight):
-    """Equal rows as one with the sum of their weights, in an order of their values.
-
-    So weights are the same as repeated rows to the last bit, and the order of the rows
-    plays no role.
-
-    Returns
-    -------
-    X, y, weight : ndarray
-    """
-    order = np.argsort(X[:, 0], kind="stable")
-    first = X[order, 0]
-    if (first[1:] == first[:-1]).any():
-        order = np.lexsort((weight, y, *X.T[::-1]))
-    X, y, weight = X[order], y[order], weight[order]
-    new = np.ones(len(y), bool)
-    new[1:] = (X[1:] != X[:-1]).any(axis=1) | (y[1:] != y[:-1])
-    if new.all():
-        return X, y, weight
-    return X[new], y[new], np.add.reduceat(weight, np.flatnonzero(new))
-
-
 def most_terms(X, n, max_terms):
     """How many terms the rows can tell apart: two rows for each number.
 

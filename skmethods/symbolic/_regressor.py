@@ -26,9 +26,9 @@ from ._lattice import exponent_errors
 from ._problem import (
     Problem,
     constant_columns,
-    merged_rows,
     most_terms,
 )
+from ._rows import merge_rows
 from ._signomial import (
     PositiveMap,
     check_feature_range,
@@ -280,7 +280,7 @@ class ECSELRegressor(
         keep = weight > 0
         X, y, weight = X[keep], y[keep], weight[keep]
         seen = X, y  # what callbacks are told
-        X, y, weight = merged_rows(X, y, weight)
+        X, y, weight, _ = merge_rows(X, y, weight)
         if self.loss == "log" and not (y > 0).all():
             raise ValueError(
                 "loss='log' compares logarithms and needs y > 0; the smallest y is "

@@ -306,7 +306,7 @@ def test_weights_order_and_repetitions_do_not_matter_to_the_last_bit(solver):
 
 
 def test_merged_rows_keep_the_classes_apart():
-    from skmethods.symbolic._logistic import merge_rows
+    from skmethods.symbolic._rows import merge_rows
 
     X = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0], [1.0, 2.0], [3.0, -0.0]])
     codes, weight = np.array([0, 1, 1, 0, 1]), np.array([1.0, 2.0, 3.0, 0.5, 0.25])
