@@ -146,8 +146,11 @@ class Setting:
         self.weigh_by(np.concatenate([self.values(law, chunk) for chunk in chunks]))
 
     def weigh_by(self, z):
-        """Fit with weights ``1 / z**2`` from now on."""
+        """Fit with weights ``1 / z**2`` from now on; equal ones if z is zero."""
         rows = self.base
+        z = z / (np.abs(z).max() or 1.0)
+        if not z.any():
+            z = np.ones(len(z))
         size = np.maximum(np.abs(z), 1e-6 * np.sqrt(np.mean(z * z)))
         weight = rows.weight / size**2
         self._use(rows.reweighted(weight * (rows.weight.sum() / weight.sum())))
@@ -207,7 +210,8 @@ class Setting:
             logs += weight @ np.log(size)
         additive = np.log(max(rss, FLOOR * rows.yy) / total)
         other = np.log(max(relative, FLOOR * total) / total) + 2 * logs / total
-        proportional = bool(np.isfinite(other) and other < additive)
+        # They are equal for a constant law, up to rounding.
+        proportional = bool(np.isfinite(other) and other < additive - 1e-9)
         return self.n * (other if proportional else additive), rss, proportional
 
     def values(self, law, chunk):

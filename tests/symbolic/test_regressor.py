@@ -820,3 +820,12 @@ def test_the_display_takes_laws(kind):
     if kind == "attribution":
         np.testing.assert_allclose(shown.data.contributions, model.attribute(X)[3])
     plt.close("all")
+
+
+def test_a_law_of_next_to_nothing():
+    """A constant law that is zero up to rounding has no noise proportional to it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit(np.zeros((9, 1)), np.linspace(-1, 1, 9))
+    assert model.noise_ == "additive"
+    assert np.abs(model.predict(np.zeros((1, 1)))).max() < 1e-12
