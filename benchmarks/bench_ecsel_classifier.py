@@ -246,17 +246,15 @@ def fit_time():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("accuracy", "imbalanced", "time"):
+    tables = {"accuracy": accuracy, "imbalanced": imbalanced, "time": fit_time}
+    for name in tables:
         parser.add_argument(f"--{name}", action="store_true")
-    options = parser.parse_args()
+    options = vars(parser.parse_args())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if options.accuracy:
-            accuracy()
-        if options.imbalanced:
-            imbalanced()
-        if options.time:
-            fit_time()
+        for name, run in tables.items():
+            if options[name] or not any(options.values()):  # all if none is named
+                run()
 
 
 if __name__ == "__main__":
