@@ -104,9 +104,8 @@ class ECSELClassifier(
         Number of starts, those after the first random. The lowest penalised loss wins.
     solver : {"lbfgs", "adam"}, default="lbfgs"
         "lbfgs" is L-BFGS-B on all rows. "adam" is proximal Adam on mini-batches in
-        torch, ended by L-BFGS-B on at most 20 000 rows; it is there for accelerators:
-        on a CPU, 100 000 rows of 30 columns took both about as long, and "lbfgs" ended
-        with a loss 1 % lower.
+        torch, ended by L-BFGS-B on at most 20 000 rows; it is there for accelerators.
+        On a CPU take "lbfgs".
     max_iter : int, default=1000
         Iterations of one start; epochs with "adam".
     tol : float, default=1e-6

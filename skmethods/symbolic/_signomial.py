@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._tape import write_number
+
 #: Exponents this close to a fraction with a small denominator are written as one.
 _WRITTEN_AS_FRACTION = 1e-12
 #: Columns that are farther from 0 than this many mapped units are written with their
@@ -178,11 +180,11 @@ class PositiveMap(NamedTuple):
         for name, column in zip(names, self._written(precision), strict=True):
             low, slope, shift, digits = column
             sign = "+" if shift < 0 else "-"
-            number = _write_number(abs(shift), digits)
+            number = write_number(abs(shift), digits)
             base = name if shift == 0 else f"({name} {sign} {number})"
-            text = f"{_write_number(slope, precision)}*{base}"
+            text = f"{write_number(slope, precision)}*{base}"
             if low:
-                text = f"{_write_number(low, precision)} + {text}"
+                text = f"{write_number(low, precision)} + {text}"
             written.append(f"({text})")
         return written
 
@@ -209,26 +211,6 @@ class PositiveMap(NamedTuple):
                 symbols, self._written(None), strict=True
             )
         ]
-
-
-def term_values(L, exponents, coef, limit=60.0):
-    """Each term of a signomial at each row.
-
-    Parameters
-    ----------
-    L : ndarray of shape (n_samples, n_features)
-        Logarithms of the inputs; centred ones if `coef` is for those.
-    exponents : ndarray of shape (n_terms, n_features)
-    coef : ndarray of shape (n_terms,)
-    limit : float, default=60.0
-        The argument of the exponential is kept in ``[-limit, limit]``, so that no
-        term overflows.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_terms)
-    """
-    return coef * np.exp(np.clip(L @ exponents.T, -limit, limit))
 
 
 def evaluate_signomial(U, exponents, coef):
@@ -274,25 +256,17 @@ def as_fraction(exponent):
     return fraction if abs(fraction - exponent) <= _WRITTEN_AS_FRACTION else None
 
 
-def _write_number(value, precision):
-    """A number that ``float`` reads back; exactly if `precision` is None."""
-    value = float(value)
-    if value == int(value) and abs(value) < 1e15:
-        return str(int(value))
-    return repr(value) if precision is None else f"{value:.{precision}g}"
-
-
 def _write_exponent(exponent, precision):
     fraction = as_fraction(exponent)
     if fraction is None or fraction.denominator in (1, 2):
-        return _write_number(exponent, precision)
+        return write_number(exponent, precision)
     return f"({fraction})"
 
 
 def _write_term(coef, exponents, bases, precision):
     """``|coef| * ...`` of one term, without its sign."""
     text = ""
-    number = _write_number(abs(coef), precision)
+    number = write_number(abs(coef), precision)
     factors = [(b, e) for b, e in zip(bases, exponents, strict=True) if e != 0]
     factors.sort(key=lambda factor: factor[1] < 0)  # what divides comes last
     for base, exponent in factors:
@@ -305,6 +279,12 @@ def _write_term(coef, exponents, bases, precision):
     if number == "1" and text.startswith("*"):
         return text[1:]
     return number + text
+
+
+def _joined(parts):
+    """The text of a sum from ``(is negative, text of the magnitude)`` of its parts."""
+    text = "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts)
+    return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
 def write_signomial(exponents, coef, intercept=0.0, *, names, precision=None):
@@ -331,9 +311,8 @@ def write_signomial(exponents, coef, intercept=0.0, *, names, precision=None):
         if c != 0
     ]
     if intercept != 0 or not parts:
-        parts.append((intercept < 0, _write_number(abs(intercept), precision)))
-    text = "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts)
-    return text[3:] if text.startswith(" + ") else "-" + text[3:]
+        parts.append((intercept < 0, write_number(abs(intercept), precision)))
+    return _joined(parts)
 
 
 def latex_name(name):
@@ -358,7 +337,7 @@ def latex_name(name):
 
 
 def _latex_number(value, precision):
-    mantissa, e, exponent = _write_number(value, precision).partition("e")
+    mantissa, e, exponent = write_number(value, precision).partition("e")
     return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if e else mantissa
 
 
@@ -405,8 +384,7 @@ def latex_signomial(exponents, coef, intercept=0.0, *, bases, precision=3):
     ]
     if intercept != 0 or not parts:
         parts.append((intercept < 0, _latex_number(abs(intercept), precision)))
-    text = "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts)
-    return text[3:] if text.startswith(" + ") else "-" + text[3:]
+    return _joined(parts)
 
 
 def sympy_number(sympy, value):
